@@ -1,0 +1,16 @@
+# tinker_target(NAME): what every target of the project has in common.
+function(tinker_target name)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_options(${name} PRIVATE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${TINKER_WERROR}>:-Werror>)
+endfunction()
+
+# tinker_layer(NAME SOURCES ... DEPENDS ...): one folder of src/ as a static library, `tinker_NAME`.
+# Includes are written from the roots: "tinker/result.h" (public), "wire/json_writer.h" (internal).
+function(tinker_layer name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  add_library(tinker_${name} STATIC ${arg_SOURCES})
+  target_include_directories(tinker_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(tinker_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
+  tinker_target(tinker_${name})
+endfunction()

@@ -1,0 +1,19 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Train and sample language models with Tinker.", "tinker");
+  app.require_subcommand(1);
+  int status = tinker::cli::kOk;
+  tinker::cli::add_version_command(app, status);
+  tinker::cli::add_wire_command(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool is_help = error.get_exit_code() == 0;
+    app.exit(error);
+    return is_help ? tinker::cli::kOk : tinker::cli::kUsage;
+  }
+  return status;
+}

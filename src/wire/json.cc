@@ -1,0 +1,22 @@
+#include "wire/json.h"
+
+#include <utility>
+
+namespace tinker::wire::detail {
+
+Result<void> decode_document(std::string_view text, void* out, ReadRoot read, Decoder decoder) {
+  const auto document = JsonDocument::parse(text);
+  if (!document) {
+    decoder.fail(document.error().message);
+    return std::move(decoder).take_error();
+  }
+  if (!read(document->root(), out, decoder)) return std::move(decoder).take_error();
+  return {};
+}
+
+Result<std::string> finish(JsonWriter writer) {
+  if (writer.error()) return *writer.error();
+  return std::move(writer).take();
+}
+
+}  // namespace tinker::wire::detail

@@ -1,0 +1,321 @@
+// ForwardBackwardOutput (PROTOBUF 5): per-datum tensors travel batched, a record per run of datums
+// whose tensors have the same element types and trailing shapes.
+
+#include <algorithm>
+
+#include "wire/proto.h"
+#include "wire/proto_tensor.h"
+
+namespace tinker::wire {
+namespace {
+
+/// One field of a record: the tensors of its datums, one after the other.
+struct BatchedTensor {
+  std::string_view data = {};
+  std::string_view offsets = {};
+  std::int32_t dtype = 0;
+  std::vector<std::int64_t> trailing_shape = {};
+};
+
+struct ArrayRecord {
+  std::vector<std::pair<std::string, BatchedTensor>> fields = {};
+  std::int64_t num_datums = 0;
+};
+
+bool read_batched_tensor(pbf_reader reader, BatchedTensor& out, ProtoDecoder& decoder) {
+  while (reader.next()) {
+    const auto type = reader.wire_type();
+    if (type == pbf_wire_type::length_delimited && (reader.tag() == 1 || reader.tag() == 2)) {
+      std::string_view& field = reader.tag() == 1 ? out.data : out.offsets;
+      const auto view = reader.get_view();
+      field = {view.data(), view.size()};
+    } else if (type == pbf_wire_type::varint && reader.tag() == 3) {
+      out.dtype = reader.get_enum();
+    } else if (reader.tag() != 4 || !read_shape(reader, out.trailing_shape)) {
+      if (!read_unknown_field(reader, Members::open, decoder)) return false;
+    }
+  }
+  return true;
+}
+
+struct ProtoBatchedTensor {
+  static constexpr auto kWireType = pbf_wire_type::length_delimited;
+  static bool read(pbf_reader& reader, BatchedTensor& out, ProtoDecoder& decoder) {
+    return read_batched_tensor(reader.get_message(), out, decoder);
+  }
+};
+
+bool read_record(pbf_reader reader, ArrayRecord& out, ProtoDecoder& decoder) {
+  while (reader.next()) {
+    if (reader.tag() == 2 && reader.wire_type() == pbf_wire_type::length_delimited) {
+      std::pair<std::string, BatchedTensor> field;
+      if (!read_map_entry<ProtoBatchedTensor>(
+              reader.get_message(), field.first, field.second, decoder)) {
+        return false;
+      }
+      std::erase_if(out.fields, [&](const auto& other) { return other.first == field.first; });
+      out.fields.push_back(std::move(field));
+    } else if (reader.tag() == 3 && reader.wire_type() == pbf_wire_type::varint) {
+      out.num_datums = reader.get_int64();
+    } else if (!read_unknown_field(
+                   reader, Members::open, decoder)) {  // type_tag is not read either
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Cells of one datum along the trailing shape, or nothing when that is impossible.
+std::optional<std::int64_t> cells_per_row(std::span<const std::int64_t> trailing_shape) {
+  std::int64_t cells = 1;
+  for (const auto size : trailing_shape) {
+    if (size < 0 || __builtin_mul_overflow(cells, size, &cells)) return std::nullopt;
+  }
+  return cells;
+}
+
+/// The tensor of one datum: elements [first, last) of the field.
+bool slice_datum(const TensorData::Values& values,
+                 std::pair<std::int64_t, std::int64_t> range,
+                 const BatchedTensor& batched,
+                 TensorData& out,
+                 ProtoDecoder& decoder) {
+  const auto [first, last] = range;
+  const auto row = cells_per_row(batched.trailing_shape);
+  const std::int64_t count = last - first;
+  if (!row || (*row == 0 ? count != 0 : count % *row != 0)) {
+    return decoder.fail(
+        base::concat("expected whole rows of the trailing shape, found ", count, " elements"));
+  }
+  TensorData::Shape shape = {*row == 0 ? 0 : count / *row};
+  shape.insert(shape.end(), batched.trailing_shape.begin(), batched.trailing_shape.end());
+  out = std::visit(
+      [&](const auto& buffer) {
+        return TensorData(
+            buffer.slice(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+            std::move(shape));
+      },
+      values);
+  return true;
+}
+
+/// Cuts a field into the tensors of its datums, from output `begin` on. Outputs beyond the
+/// announced number of datums are made only when `grow` says that the field itself tells the
+/// number.
+bool unbatch(const std::string& name,
+             const BatchedTensor& batched,
+             std::size_t begin,
+             bool grow,
+             std::vector<NamedTensors>& outputs,
+             std::size_t& end,
+             ProtoDecoder& decoder) {
+  TensorData::Values values;
+  if (!read_elements(batched.data, static_cast<ProtoDtype>(batched.dtype), values, decoder)) {
+    return false;
+  }
+  if (batched.offsets.size() % sizeof(std::int64_t) != 0) {
+    return decoder.fail("expected whole 64-bit offsets");
+  }
+  const auto offsets = Buffer<std::int64_t>::view(as_byte_span(batched.offsets), decoder.body());
+  const std::size_t total = std::visit([](const auto& v) { return v.size(); }, values);
+  const auto element_size = static_cast<std::int64_t>(total == 0 ? 1 : batched.data.size() / total);
+  end = begin + (offsets.empty() ? 0 : offsets.size() - 1);
+  if (grow && outputs.size() < end) outputs.resize(end);
+  for (std::size_t i = 0; begin + i < std::min(end, outputs.size()); ++i) {
+    const std::int64_t from = offsets[i];
+    const std::int64_t to = offsets[i + 1];
+    if (from < 0 || to < from || std::cmp_greater(to, batched.data.size()) ||
+        from % element_size != 0 || to % element_size != 0) {
+      return decoder.fail(base::concat("expected ascending offsets of whole elements up to ",
+                                       batched.data.size(),
+                                       ", found ",
+                                       from,
+                                       " and ",
+                                       to));
+    }
+    TensorData& out = outputs[begin + i][name];
+    if (!slice_datum(values, {from / element_size, to / element_size}, batched, out, decoder)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// How many datums the records announce; nothing when the sum is impossible.
+std::optional<std::size_t> announced_datums(std::span<const ArrayRecord> records) {
+  std::int64_t total = 0;
+  for (const auto& record : records) {
+    if (record.num_datums < 0 || __builtin_add_overflow(total, record.num_datums, &total)) {
+      return std::nullopt;
+    }
+  }
+  return static_cast<std::size_t>(total);
+}
+
+bool join_records(std::span<const ArrayRecord> records,
+                  std::vector<NamedTensors>& outputs,
+                  ProtoDecoder& decoder) {
+  // Without fields the number costs the sender nothing, so it must not cost us a fortune.
+  constexpr std::size_t kMostEmptyDatums = std::size_t{1} << 20U;
+  const auto announced = announced_datums(records);
+  const bool any_field =
+      std::ranges::any_of(records, [](const auto& record) { return !record.fields.empty(); });
+  std::size_t most = kMostEmptyDatums;
+  if (any_field) {
+    most = 0;
+    for (const auto& record : records) {
+      if (!record.fields.empty()) most += record.fields.front().second.offsets.size() / 8;
+    }
+  }
+  if (!announced || *announced > most) {
+    return decoder.fail("expected as many arrays as num_datums says, found fewer");
+  }
+  outputs.resize(*announced);
+  const bool grow = *announced == 0;  // encoders that predate num_datums
+
+  // Arrays of a name follow each other over the records.
+  std::map<std::string, std::size_t, std::less<>> ends;
+  for (const auto& record : records) {
+    for (const auto& [name, batched] : record.fields) {
+      const Path::Step step(decoder.path(), name);
+      std::size_t& end = ends[name];
+      if (!unbatch(name, batched, end, grow, outputs, end, decoder)) return false;
+    }
+  }
+  for (const auto& [name, end] : ends) {
+    if (end >= outputs.size()) continue;
+    const Path::Step step(decoder.path(), name);
+    return decoder.fail(base::concat("expected ", outputs.size(), " arrays, found ", end));
+  }
+  return true;
+}
+
+bool read_output(pbf_reader reader, ForwardBackwardOutput& out, ProtoDecoder& decoder) {
+  using MetricsCodec = ProtoCodec<decltype(out.metrics)>;
+  std::vector<ArrayRecord> records;
+  while (reader.next()) {
+    const bool is_message = reader.wire_type() == pbf_wire_type::length_delimited;
+    bool ok = true;
+    if (is_message && reader.tag() == 1) {
+      const Path::Step step(decoder.path(), "loss_fn_output_type");
+      ok = ProtoCodec<std::string>::read(reader, out.loss_fn_output_type, decoder);
+    } else if (is_message && reader.tag() == 2) {
+      const Path::Step step(decoder.path(), "loss_fn_outputs");
+      const Path::Step index(decoder.path(), records.size());
+      ok = read_record(reader.get_message(), records.emplace_back(), decoder);
+    } else if (is_message && reader.tag() == 3) {
+      const Path::Step step(decoder.path(), "metrics");
+      ok = MetricsCodec::read(reader, out.metrics, decoder);
+    } else {
+      ok = read_unknown_field(reader, Members::open, decoder);
+    }
+    if (!ok) return false;
+  }
+  if (records.empty()) {
+    if (out.loss_fn_output_type.empty()) out.loss_fn_output_type = "ArrayRecord";
+    return true;
+  }
+  // A qualified name, "package.module:Class", is known by its class.
+  out.loss_fn_output_type.erase(0, out.loss_fn_output_type.rfind(':') + 1);
+  const Path::Step step(decoder.path(), "loss_fn_outputs");
+  return join_records(records, out.loss_fn_outputs, decoder);
+}
+
+// ---- Writing
+// -------------------------------------------------------------------------------------
+
+std::span<const std::int64_t> trailing_shape(const TensorData& tensor) {
+  if (!tensor.shape() || tensor.shape()->size() < 2) return {};
+  return std::span(*tensor.shape()).subspan(1);
+}
+
+/// Whether two datums can share a record.
+bool same_layout(const NamedTensors& a, const NamedTensors& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.dtype() == y.second.dtype() &&
+           std::ranges::equal(trailing_shape(x.second), trailing_shape(y.second));
+  });
+}
+
+template <typename Sink>
+void write_batched_tensor(ProtoWriter<Sink>& writer,
+                          std::span<const NamedTensors> datums,
+                          const std::string& name) {
+  std::vector<std::int64_t> offsets = {0};
+  for (const auto& datum : datums) {
+    const auto bytes = bytes_of(datum.find(name)->second);
+    offsets.push_back(offsets.back() + std::ssize(bytes));
+  }
+  if (offsets.back() > 0) {
+    writer.length(1, static_cast<std::size_t>(offsets.back()));
+    for (const auto& datum : datums) writer.raw(bytes_of(datum.find(name)->second));
+  }
+  writer.bytes(2, std::as_bytes(std::span(offsets)));
+  const TensorData& first = datums.front().find(name)->second;
+  writer.varint(3, static_cast<std::uint64_t>(proto_dtype(first.dtype())));
+  write_shape(writer, 4, trailing_shape(first));
+}
+
+template <typename Sink>
+void write_record(ProtoWriter<Sink>& writer,
+                  std::span<const NamedTensors> datums,
+                  std::string_view type) {
+  ProtoCodec<std::string>::write(writer, 1, type);
+  for (const auto& [name, tensor] : datums.front()) {
+    writer.message(2, [&, &key = name](auto& entry) {
+      ProtoCodec<std::string>::write(entry, 1, key);
+      entry.message(2, [&](auto& field) { write_batched_tensor(field, datums, key); });
+    });
+  }
+  writer.varint(3, datums.size());
+}
+
+void check_outputs(const ForwardBackwardOutput& output, ProtoErrors& errors) {
+  const Path::Step outputs(errors.path(), "loss_fn_outputs");
+  for (std::size_t i = 0; i < output.loss_fn_outputs.size(); ++i) {
+    const Path::Step datum(errors.path(), i);
+    const auto& tensors = output.loss_fn_outputs[i];
+    const bool same_names = std::ranges::equal(tensors,
+                                               output.loss_fn_outputs.front(),
+                                               {},
+                                               &NamedTensors::value_type::first,
+                                               &NamedTensors::value_type::first);
+    if (!same_names) errors.fail("expected the same outputs as for the first datum");
+    for (const auto& [name, tensor] : tensors) {
+      const Path::Step step(errors.path(), name);
+      if (tensor.is_sparse()) errors.fail("expected a dense tensor, found a sparse one");
+      if (const auto ok = tensor.validate(); !ok) errors.fail(ok.error().message);
+    }
+  }
+}
+
+template <typename Sink>
+void write_output(ProtoWriter<Sink>& writer, const ForwardBackwardOutput& output) {
+  ProtoCodec<std::string>::write(writer, 1, output.loss_fn_output_type);
+  std::span<const NamedTensors> rest = output.loss_fn_outputs;
+  while (!rest.empty()) {
+    const auto next = std::ranges::find_if_not(
+        rest, [&](const auto& datum) { return same_layout(datum, rest.front()); });
+    const auto run = rest.first(static_cast<std::size_t>(next - rest.begin()));
+    writer.message(2, [&](auto& record) { write_record(record, run, output.loss_fn_output_type); });
+    rest = rest.subspan(run.size());
+  }
+  ProtoCodec<decltype(output.metrics)>::write(writer, 3, output.metrics);
+}
+
+}  // namespace
+
+Result<std::string> encode_proto(const ForwardBackwardOutput& output) {
+  ProtoErrors errors;
+  check_outputs(output, errors);
+  if (errors.error()) return *errors.error();
+  return encode_message([&](auto& writer) { write_output(writer, output); });
+}
+
+template <>
+Result<ForwardBackwardOutput> decode_proto(std::string body, DecodeOptions options) {
+  return decode_message<ForwardBackwardOutput>(
+      std::move(body), Direction::response, options, read_output);
+}
+
+}  // namespace tinker::wire

@@ -1,0 +1,152 @@
+// SampleResponse (PROTOBUF 4).
+
+#include "wire/proto.h"
+#include "wire/proto_tensor.h"
+
+namespace tinker::wire {
+
+template <>
+struct ProtoMessage<TopkLogprobs> {
+  static constexpr Members kMembers = Members::open;
+  static constexpr auto kFields = std::tuple(proto_field<1, &TopkLogprobs::token_ids>("token_ids"),
+                                             proto_field<2, &TopkLogprobs::logprobs>("logprobs"),
+                                             proto_field<3, &TopkLogprobs::k>("k"),
+                                             proto_field<4, &TopkLogprobs::length>("length"));
+};
+
+/// Two matrices in one message: sizes are checked, surplus is cut, an empty one is none.
+struct ProtoTopk {
+  static constexpr auto kWireType = pbf_wire_type::length_delimited;
+
+  template <typename Sink>
+  static void write(ProtoWriter<Sink>& writer,
+                    std::uint32_t number,
+                    const std::optional<TopkLogprobs>& topk) {
+    if (!topk) return;
+    const std::size_t cells = std::size_t{topk->k} * topk->length;
+    if (topk->token_ids.size() != cells || topk->logprobs.size() != cells) {
+      writer.errors().fail(base::concat("expected ",
+                                        cells,
+                                        " cells, found ",
+                                        topk->token_ids.size(),
+                                        " token ids and ",
+                                        topk->logprobs.size(),
+                                        " logprobs"));
+    }
+    ProtoCodec<TopkLogprobs>::write(writer, number, *topk);
+  }
+  static bool read(pbf_reader& reader, std::optional<TopkLogprobs>& out, ProtoDecoder& decoder) {
+    TopkLogprobs& topk = out ? *out : out.emplace();
+    if (!read_fields(reader.get_message(), topk, decoder)) return false;
+    if (topk.k == 0 || topk.length == 0) {
+      out.reset();
+      return true;
+    }
+    const std::uint64_t cells = std::uint64_t{topk.k} * topk.length;  // below 2^64
+    if (topk.token_ids.size() < cells || topk.logprobs.size() < cells) {
+      return decoder.fail(base::concat("expected ",
+                                       topk.length,
+                                       " rows of ",
+                                       topk.k,
+                                       " cells, found ",
+                                       topk.token_ids.size(),
+                                       " token ids and ",
+                                       topk.logprobs.size(),
+                                       " logprobs"));
+    }
+    topk.token_ids.resize(cells);
+    topk.logprobs.resize(cells);
+    return true;
+  }
+};
+
+struct ProtoStopReason {
+  static constexpr auto kWireType = pbf_wire_type::varint;
+
+  template <typename Sink>
+  static void write(ProtoWriter<Sink>& writer, std::uint32_t number, StopReason reason) {
+    if (reason != StopReason::stop) writer.varint(number, static_cast<std::uint64_t>(reason));
+  }
+  static bool read(pbf_reader& reader, StopReason& out, ProtoDecoder& decoder) {
+    const std::int32_t value = reader.get_enum();
+    if (value != 0 && value != 1) {
+      return decoder.fail(base::concat("expected 0 (stop) or 1 (length), found ", value));
+    }
+    out = static_cast<StopReason>(value);
+    return true;
+  }
+};
+
+template <>
+struct ProtoMessage<SampledSequence> {
+  using T = SampledSequence;
+  static constexpr Members kMembers = Members::open;
+  static constexpr auto kFields =
+      std::tuple(proto_field<1, &T::stop_reason, ProtoStopReason>("stop_reason"),
+                 proto_field<2, &T::tokens>("tokens"),
+                 proto_field<3, &T::logprobs>("logprobs"),
+                 proto_field<4, &T::topk_logprobs, ProtoTopk>("topk_sampled_logprobs"));
+};
+
+/// Both tensors must be there: an absent one reads as one without a dtype.
+struct ProtoRequiredTensors {
+  static constexpr auto kWireType = pbf_wire_type::length_delimited;
+
+  template <typename Sink>
+  static void write(ProtoWriter<Sink>& writer,
+                    std::uint32_t number,
+                    const std::optional<PromptAltTokens>& value) {
+    if (!value) return;
+    writer.message(number, [&](auto& nested) {
+      ProtoCodec<TensorData>::write(nested, 1, value->tokens);
+      ProtoCodec<TensorData>::write(nested, 2, value->logprobs);
+    });
+  }
+  static bool read(pbf_reader& reader, std::optional<PromptAltTokens>& out, ProtoDecoder& decoder) {
+    std::optional<TensorData> tokens;
+    std::optional<TensorData> logprobs;
+    pbf_reader fields = reader.get_message();
+    while (fields.next()) {
+      const bool is_message = fields.wire_type() == kWireType;
+      bool ok = true;
+      if (is_message && fields.tag() == 1) {
+        const Path::Step step(decoder.path(), "tokens");
+        ok = read_tensor(fields.get_message(), tokens.emplace(), decoder);
+      } else if (is_message && fields.tag() == 2) {
+        const Path::Step step(decoder.path(), "logprobs");
+        ok = read_tensor(fields.get_message(), logprobs.emplace(), decoder);
+      } else {
+        ok = read_unknown_field(fields, Members::open, decoder);
+      }
+      if (!ok) return false;
+    }
+    if (!tokens || !logprobs) return decoder.fail("expected two tensors, tokens and logprobs");
+    out = PromptAltTokens{.tokens = *std::move(tokens), .logprobs = *std::move(logprobs)};
+    return true;
+  }
+};
+
+template <>
+struct ProtoMessage<SampleResponse> {
+  using T = SampleResponse;
+  static constexpr Members kMembers = Members::open;
+  static constexpr auto kFields =
+      std::tuple(proto_field<1, &T::sequences>("sequences"),
+                 proto_field<2, &T::prompt_logprobs>("prompt_logprobs"),
+                 proto_field<3, &T::topk_prompt_logprobs, ProtoTopk>("topk_prompt_logprobs"),
+                 proto_field<4, &T::prompt_cache_hit_tokens>("prompt_cache_hit_tokens"),
+                 proto_field<5, &T::target_prompt_logprobs>("target_prompt_logprobs"),
+                 proto_field<6, &T::prompt_alt_tokens, ProtoRequiredTensors>("prompt_alt_tokens"));
+};
+
+Result<std::string> encode_proto(const SampleResponse& response) {
+  return encode_message([&](auto& writer) { write_fields(writer, response); });
+}
+
+template <>
+Result<SampleResponse> decode_proto(std::string body, DecodeOptions options) {
+  return decode_message<SampleResponse>(
+      std::move(body), Direction::response, options, read_fields<SampleResponse>);
+}
+
+}  // namespace tinker::wire
