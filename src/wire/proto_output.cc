@@ -300,6 +300,8 @@ void write_output(ProtoWriter<Sink>& writer, const ForwardBackwardOutput& output
     writer.message(2, [&](auto& record) { write_record(record, run, output.loss_fn_output_type); });
     rest = rest.subspan(run.size());
   }
+  // Without any record, readers take an empty type for "ArrayRecord".
+  if (output.loss_fn_outputs.empty() && output.loss_fn_output_type.empty()) writer.length(2, 0);
   ProtoCodec<decltype(output.metrics)>::write(writer, 3, output.metrics);
 }
 

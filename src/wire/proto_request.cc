@@ -63,13 +63,27 @@ constexpr std::uint32_t kChunkNumber<ImageChunk> = 2;
 template <>
 constexpr std::uint32_t kChunkNumber<DmelChunk> = 3;
 
+bool has_field(pbf_reader message, std::uint32_t number) {
+  while (message.next()) {
+    if (message.tag() == number) return true;
+    message.skip();
+  }
+  return false;
+}
+
 template <typename T>
 bool read_chunk_arm(pbf_reader& reader,
                     std::optional<ModelInputChunk>& out,
                     ProtoDecoder& decoder) {
+  const pbf_reader message = reader.get_message();
+  if constexpr (std::is_same_v<T, ImageChunk>) {
+    const Path::Step step(decoder.path(), "format");
+    if (!has_field(message, 2))
+      return decoder.fail("expected 'png' or 'jpeg', found no such field");
+  }
   // A repeated arm merges into the first one, another arm replaces it.
   if (!out || !std::holds_alternative<T>(*out)) out = T{};
-  return read_fields(reader.get_message(), std::get<T>(*out), decoder);
+  return read_fields(message, std::get<T>(*out), decoder);
 }
 
 bool read_chunk(pbf_reader reader, ModelInputChunk& out, ProtoDecoder& decoder) {
@@ -288,10 +302,19 @@ Result<std::string> encode_proto(const Datum& datum) {
   return encode_message([&](auto& writer) { write_fields(writer, datum); });
 }
 
+namespace {
+
+bool read_request(pbf_reader reader, ForwardBackwardRequest& out, ProtoDecoder& decoder) {
+  out.loss_fn = OpenEnum<LossFn>::parse("");  // absent is empty on the wire, not our default
+  return read_fields(reader, out, decoder);
+}
+
+}  // namespace
+
 template <>
 Result<ForwardBackwardRequest> decode_proto(std::string body, DecodeOptions options) {
   return decode_message<ForwardBackwardRequest>(
-      std::move(body), Direction::request, options, read_fields<ForwardBackwardRequest>);
+      std::move(body), Direction::request, options, read_request);
 }
 
 template <>

@@ -84,31 +84,39 @@ def model_default(field: Any) -> str:
 
 def readable(annotation: Any, metadata: Any = ()) -> str:
     """An annotation in words, the same for `Optional[X]` and `X | None`."""
-    import annotations as ann
+    import hints
     from generate import limits
 
-    parts = [readable_arm(arm) for arm in ann.arms(annotation)]
+    parts = [readable_arm(arm) for arm in hints.arms(annotation)]
     text = " or ".join(dict.fromkeys(parts))
     bounds = [f"{name} {value}" for name, value in limits(metadata).items()]
     return f"{text} ({', '.join(bounds)})" if bounds else text
 
 
 def readable_arm(arm: Any) -> str:
-    import annotations as ann
+    import hints
     from catalogue import snake_case
 
-    if ann.literals(arm):
-        return " / ".join(f"`{value}`" for value in ann.literals(arm))
-    if (inner := ann.element(arm)) is not None:
-        return f"list of {readable(inner)}"
-    if (inner := ann.mapped(arm)) is not None:
-        return f"map of {readable(inner)}"
-    if ann.is_datetime(arm):
+    if hints.literals(arm):
+        return " / ".join(f"`{value}`" for value in hints.literals(arm))
+    if (inner := hints.element(arm)) is not None:
+        return f"list of {grouped(inner)}"
+    if (inner := hints.mapped(arm)) is not None:
+        return f"map of {grouped(inner)}"
+    if hints.is_datetime(arm):
         return "date-time"
-    names = {str: "string", int: "int", float: "float", bool: "bool", bytes: "bytes", ann.NONE: "null"}
+    names = {str: "string", int: "int", float: "float", bool: "bool", bytes: "bytes", hints.NONE: "null"}
     if arm in names:
         return names[arm]
-    return "any value" if ann.is_free(arm) else snake_case(arm.__name__)
+    return "any value" if hints.is_free(arm) else snake_case(arm.__name__)
+
+
+def grouped(annotation: Any) -> str:
+    """The same, in parentheses when it is a choice."""
+    import hints
+
+    text = readable(annotation)
+    return f"({text})" if len(hints.arms(annotation)) > 1 else text
 
 
 # Comparing two descriptions.
@@ -171,7 +179,8 @@ def page(old: dict[str, Any], new: dict[str, Any]) -> str:
     parts.append(type_list(f"Types added ({len(added)})", added, new["types"]))
     parts.append(type_list(f"Types removed ({len(removed)})", removed, old["types"]))
     rows = changes(old["types"], new["types"])
-    parts.append(table(f"Types changed ({len({row[0] for row in rows})})", ("Type", "Member", "Change"), rows))
+    title = f"Types changed ({len({row[0] for row in rows})})"
+    parts.append(table(title, ("Type", "Member", "Change"), rows))
     parts.append(table("Protobuf schema", ("Name", "Change"), schema_rows(old["schema"], new["schema"])))
     return "\n".join(parts)
 

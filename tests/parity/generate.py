@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import annotations as ann
+import hints
 import pydantic
 from pydantic.fields import FieldInfo
 
@@ -47,6 +47,9 @@ INT32S = [0, 1, -1, 7, 50256, 2**31 - 1, -(2**31)]
 
 # Members whose integers are token ids, which are 32-bit everywhere on the wire.
 TOKEN_IDS = {("EncodedTextChunk", "tokens"), ("SamplingParams", "stop")}
+
+# Members whose integers are unsigned: any 64-bit seed fits (PROTOBUF 1).
+UNSIGNED = {"seed"}
 
 # The event name that belongs to each telemetry event: inside a union it is the only tag there is.
 EVENT_NAMES = {
@@ -118,9 +121,9 @@ class Maker:
             text = "".join(rng.choice(alphabet) for _ in range(rng.randrange(24)))
         return text if len(text) >= bounds.get("min_length", 0) else text + "s"
 
-    def integer(self, bounds: dict[str, Any], tokens: bool) -> int:
+    def integer(self, bounds: dict[str, Any], tokens: bool, unsigned: bool = False) -> int:
         low = bounds.get("ge", -(2**31) if tokens else -(2**63))
-        high = bounds.get("le", 2**31 - 1 if tokens else 2**63 - 1)
+        high = bounds.get("le", 2**31 - 1 if tokens else 2 ** (64 if unsigned else 63) - 1)
         pool = [n for n in (INT32S if tokens else INTS) if low <= n <= high] + [low, high]
         if self.rng.random() < 0.5:
             return self.rng.choice(pool)
@@ -203,7 +206,7 @@ class Maker:
     def left_out(
         self, model: type[pydantic.BaseModel], name: str, field: FieldInfo, in_union: bool
     ) -> bool:
-        if field.is_required() or (in_union and name == ann.tag_of(model)):
+        if field.is_required() or (in_union and name == hints.tag_of(model)):
             return False
         return not self.full and self.rng.random() < 0.35
 
@@ -235,15 +238,15 @@ class Maker:
         name: str,
     ) -> Any:
         """A value for an annotation."""
-        bare, more = ann.unwrap(annotation)
+        bare, more = hints.unwrap(annotation)
         bounds = limits(metadata + more)
-        choices = ann.arms(bare)
-        if ann.NONE in choices:
+        choices = hints.arms(bare)
+        if hints.NONE in choices:
             if not self.full and self.rng.random() < 0.3:
                 return None
-            choices = [arm for arm in choices if arm is not ann.NONE]
+            choices = [arm for arm in choices if arm is not hints.NONE]
         arm = self.rng.choice(choices)
-        if ann.is_model(arm):
+        if hints.is_model(arm):
             return self.document(arm, path, pattern, in_union=len(choices) > 1)
         return self.plain(arm, bounds, path, pattern, model, name)
 
@@ -257,19 +260,19 @@ class Maker:
         name: str,
     ) -> Any:
         """A value that is not an object of a model."""
-        if allowed := ann.literals(arm):
+        if allowed := hints.literals(arm):
             return self.rng.choice(allowed)
-        if ann.is_datetime(arm):
+        if hints.is_datetime(arm):
             return self.moment(aware=arm is pydantic.AwareDatetime)
-        if ann.is_free(arm):
+        if hints.is_free(arm):
             return self.free()
-        if (inner := ann.element(arm)) is not None:
+        if (inner := hints.element(arm)) is not None:
             return self.items(inner, bounds, path, pattern, model, name)
-        if (inner := ann.mapped(arm)) is not None:
+        if (inner := hints.mapped(arm)) is not None:
             return self.mapping(inner, path, pattern, model, name)
         makers = {
             bool: lambda: self.rng.random() < 0.5,
-            int: lambda: self.integer(bounds, (model.__name__, name) in TOKEN_IDS),
+            int: lambda: self.integer(bounds, (model.__name__, name) in TOKEN_IDS, name in UNSIGNED),
             float: lambda: self.floating(bounds),
             str: lambda: self.string(bounds),
             bytes: lambda: base64.b64encode(self.rng.randbytes(self.rng.randrange(40))).decode(),
@@ -405,8 +408,8 @@ class Maker:
 
 def _with_arm(field: FieldInfo, index: int) -> FieldInfo:
     """The same field, narrowed to one arm of its union."""
-    bare, _ = ann.unwrap(field.annotation)
-    narrowed = FieldInfo(annotation=ann.arms(bare)[index])
+    bare, _ = hints.unwrap(field.annotation)
+    narrowed = FieldInfo(annotation=hints.arms(bare)[index])
     return narrowed
 
 
@@ -422,7 +425,7 @@ def _required_only(model: type[pydantic.BaseModel], made: dict) -> dict:
         if not field.is_required() or name not in made:
             continue
         value = made[name]
-        if ann.is_model(field.annotation) and isinstance(value, dict):
+        if hints.is_model(field.annotation) and isinstance(value, dict):
             value = _required_only(field.annotation, value)
         kept[name] = value
     for name in ("adam_params", "optimizer_params"):

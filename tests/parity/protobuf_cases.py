@@ -64,6 +64,11 @@ OUTPUT_5_5 = (
 # Wire helpers.
 
 
+def serialised(message: Any) -> bytes:
+    """The bytes of a message, the same in every run: map entries are sorted."""
+    return message.SerializeToString(deterministic=True)
+
+
 def varint(number: int) -> bytes:
     made = bytearray()
     while number > 127:
@@ -303,7 +308,7 @@ def mirrored(message: pb.ForwardBackwardRequest) -> pb.ForwardBackwardRequest:
 
 def request_variants(rng: random.Random, message: Any) -> Iterator[tuple[bytes, Any]]:
     """(bytes to send, message expected back): as encoded, reordered, and with one config field only."""
-    raw = message.SerializeToString()
+    raw = serialised(message)
     yield raw, mirrored(message)
     yield reordered(rng, raw), mirrored(message)
     for field in ("loss_fn_config", "loss_fn_config_v2"):
@@ -311,24 +316,29 @@ def request_variants(rng: random.Random, message: Any) -> Iterator[tuple[bytes, 
             partial = pb.ForwardBackwardRequest()
             partial.CopyFrom(message)
             partial.ClearField(field)
-            yield partial.SerializeToString(), mirrored(partial)
+            yield serialised(partial), mirrored(partial)
 
 
 def bad_tensors() -> Iterator[tuple[str, bytes]]:
     """Tensors that have no meaning (PROTOBUF 2, 3.1, 4.1)."""
     one = np.float32(1).tobytes()
-    yield "dtype missing", pb.Tensor(dense=one, shape=[1]).SerializeToString()
-    yield "dtype unknown", pb.Tensor(dense=one, dtype=9, shape=[1]).SerializeToString()  # type: ignore[arg-type]
-    yield "odd length", pb.Tensor(dense=one + b"x", dtype=1, shape=[1]).SerializeToString()  # type: ignore[arg-type]
-    yield "too few elements", pb.Tensor(dense=one, dtype=1, shape=[2]).SerializeToString()  # type: ignore[arg-type]
-    yield "too many elements", pb.Tensor(dense=one * 3, dtype=1, shape=[1, 2]).SerializeToString()  # type: ignore[arg-type]
-    sparse = pb.SparseCsr(values=one + b"x", crow_indices=bytes(16), col_indices=bytes(8))
-    yield "odd values", pb.Tensor(sparse_csr=sparse, dtype=1, shape=[1, 1]).SerializeToString()  # type: ignore[arg-type]
-    sparse = pb.SparseCsr(values=one, crow_indices=bytes(15), col_indices=bytes(8))
-    yield "odd row pointers", pb.Tensor(sparse_csr=sparse, dtype=1, shape=[1, 1]).SerializeToString()  # type: ignore[arg-type]
-    sparse = pb.SparseCsr(values=one, crow_indices=bytes(16), col_indices=bytes(7))
-    yield "odd columns", pb.Tensor(sparse_csr=sparse, dtype=1, shape=[1, 1]).SerializeToString()  # type: ignore[arg-type]
-    yield "truncated", pb.Tensor(dense=one, dtype=1, shape=[1]).SerializeToString()[:3]  # type: ignore[arg-type]
+
+    def dense(raw: bytes, shape: list[int], dtype: Any = pb.DTYPE_FLOAT32) -> bytes:
+        return serialised(pb.Tensor(dense=raw, dtype=dtype, shape=shape))
+
+    def sparse(values: bytes = one, rows: bytes = bytes(16), columns: bytes = bytes(8)) -> bytes:
+        part = pb.SparseCsr(values=values, crow_indices=rows, col_indices=columns)
+        return serialised(pb.Tensor(sparse_csr=part, dtype=pb.DTYPE_FLOAT32, shape=[1, 1]))
+
+    yield "dtype missing", dense(one, [1], 0)
+    yield "dtype unknown", dense(one, [1], 9)
+    yield "odd length", dense(one + b"x", [1])
+    yield "too few elements", dense(one, [2])
+    yield "too many elements", dense(one * 3, [1, 2])
+    yield "odd values", sparse(values=one + b"x")
+    yield "odd row pointers", sparse(rows=bytes(15))
+    yield "odd columns", sparse(columns=bytes(7))
+    yield "truncated", dense(one, [1])[:3]
 
 
 def bad_datums() -> Iterator[tuple[str, bytes]]:
@@ -376,7 +386,7 @@ def unpacked(message: pb.Tensor) -> bytes:
     short = pb.Tensor()
     short.CopyFrom(message)
     short.ClearField("shape")
-    return short.SerializeToString() + b"".join(b"\x20" + varint(size) for size in message.shape)
+    return serialised(short) + b"".join(b"\x20" + varint(size) for size in message.shape)
 
 
 def widen_bytes(raw: bytes, dtype: int) -> bytes:
@@ -408,6 +418,39 @@ def plain_tensor(message: pb.Tensor) -> dict[str, Any]:
             made["elements"] = bits(np.frombuffer(raw, dtype="<f4"))
             (made.get("sparse_csr") or made).pop("values" if "sparse_csr" in made else "dense", None)
     return made
+
+
+def tensor_forms() -> Iterator[bytes]:
+    """Legal encodings that a typical writer does not produce."""
+    one = np.float32(1).tobytes()
+    dense = serialised(pb.Tensor(dense=one, dtype=pb.DTYPE_FLOAT32, shape=[1]))
+    sparse = bytes.fromhex(SPARSE_3_3)
+    yield dense + sparse[:-4] + b"\x22\x01\x04"  # the last arm of a oneof wins, lists go on
+    yield dense + b"\x18\x02" + b"\x18\x01"  # the last scalar wins
+    half = serialised(pb.Tensor(dense=one * 6, dtype=pb.DTYPE_FLOAT32, shape=[2]))
+    yield half + b"\x20\x03"  # half of the shape packed, half not
+    yield b"\x98\x80\x80\x00\x01" + serialised(pb.Tensor(dense=one, shape=[1]))  # a long tag
+    yield serialised(pb.Tensor(dense=b"", dtype=pb.DTYPE_INT64, shape=[0, 2**62, 8]))
+
+
+def request_forms() -> Iterator[bytes]:
+    good = bytes.fromhex(REQUEST_3_3)
+    number = b"\x11" + np.float64(1).tobytes()
+    yield good + b"\x10\x07"  # the last scalar wins
+    yield good + delimited(5, delimited(1, b"a")) + delimited(5, delimited(1, b"a") + number)
+    yield good + delimited(5, number) + delimited(5, delimited(1, b"a"))
+    yield good + delimited(5, b"")  # a map entry without key and value
+
+
+def bad_json_tensors() -> Iterator[tuple[str, dict]]:
+    """Tensors the official JSON model takes and the official tensor refuses."""
+    yield "too few elements", {"data": [1.0], "dtype": "float32", "shape": [2]}
+    yield "too many elements", {"data": [1, 2, 3], "dtype": "int64", "shape": [1, 2]}
+    yield "elements beside an empty shape", {"data": [1, 2], "dtype": "int64", "shape": []}
+    yield "no element for a scalar", {"data": [], "dtype": "int64", "shape": []}
+    yield "no columns", {
+        "data": [1.0], "dtype": "float32", "shape": [1, 2], "sparse_crow_indices": [0, 1],
+    }  # fmt: skip
 
 
 # Sample responses.
@@ -485,7 +528,7 @@ def decode_sample(raw: bytes) -> dict[str, Any]:
             part = getattr(message, name)
             if part.dtype == pb.DTYPE_BFLOAT16:
                 part.CopyFrom(widened(part))
-    return plain_sample(response_conv.deserialize_sample_response(message.SerializeToString()))
+    return plain_sample(response_conv.deserialize_sample_response(serialised(message)))
 
 
 def plain_sample(made: Any) -> dict[str, Any]:
@@ -533,17 +576,17 @@ def bad_samples() -> Iterator[tuple[str, bytes]]:
         "odd logprobs": pb.SampledSequence(tokens=one, logprobs=one + b"x"),
     }
     for name, sequence_message in sequences.items():
-        yield name, delimited(1, sequence_message.SerializeToString())
-    yield "odd prompt logprobs", pb.SampleResponse(prompt_logprobs=one + b"xy").SerializeToString()
+        yield name, delimited(1, serialised(sequence_message))
+    yield "odd prompt logprobs", serialised(pb.SampleResponse(prompt_logprobs=one + b"xy"))
     for name, (ids, scores) in {"ids": (one, one * 2), "scores": (one * 2, one)}.items():
         message = pb.SampleResponse()
         message.topk_prompt_logprobs.token_ids = ids
         message.topk_prompt_logprobs.logprobs = scores
         message.topk_prompt_logprobs.k = 1
         _set_length(message.topk_prompt_logprobs, 2)
-        yield f"too few top-k {name}", message.SerializeToString()
+        yield f"too few top-k {name}", serialised(message)
         if knows("topk_sampled_logprobs", pb.SampledSequence):
-            inner = delimited(4, message.topk_prompt_logprobs.SerializeToString())
+            inner = delimited(4, serialised(message.topk_prompt_logprobs))
             yield f"too few sampled top-k {name}", delimited(1, inner)
     yield "truncated", bytes.fromhex(SAMPLE_4_2)[:-1] + b"\xff"
     yield from bad_sample_tensors()
@@ -554,9 +597,9 @@ def bad_sample_tensors() -> Iterator[tuple[str, bytes]]:
         return
     for name, raw in bad_tensors():
         yield f"targets: {name}", delimited(5, raw)
-    shapeless = pb.Tensor(dense=bytes(8), dtype=pb.DTYPE_FLOAT32).SerializeToString()
+    shapeless = serialised(pb.Tensor(dense=bytes(8), dtype=pb.DTYPE_FLOAT32))
     yield "targets: two elements without a shape", delimited(5, shapeless)
-    good = pb.Tensor(dense=bytes(4), dtype=pb.DTYPE_FLOAT32, shape=[1, 1]).SerializeToString()
+    good = serialised(pb.Tensor(dense=bytes(4), dtype=pb.DTYPE_FLOAT32, shape=[1, 1]))
     yield "alternatives without logprobs", delimited(6, delimited(1, good))
     yield "alternatives without tokens", delimited(6, delimited(2, good))
     yield "alternatives without anything", delimited(6, b"")
@@ -613,7 +656,7 @@ def bad_outputs() -> Iterator[tuple[str, bytes]]:
         part = made.loss_fn_outputs.add(num_datums=1)
         batch = {"data": bytes(8), "offsets": np.asarray([0, 8], "<i8").tobytes(), "dtype": 1}
         part.fields["logprobs"].CopyFrom(pb.BatchedTensor(**(batch | changes)))
-        return made.SerializeToString()
+        return serialised(made)
 
     yield "dtype missing", message(dtype=0)
     yield "dtype unknown", message(dtype=9)
@@ -630,25 +673,26 @@ def _uneven() -> bytes:
     made = pb.ForwardBackwardOutput.FromString(bytes.fromhex(OUTPUT_5_5))
     made.loss_fn_outputs[0].num_datums = 2
     made.loss_fn_outputs.add(num_datums=1)
-    return made.SerializeToString()
+    return serialised(made)
 
 
 def _too_many() -> bytes:
     made = pb.ForwardBackwardOutput.FromString(bytes.fromhex(OUTPUT_5_5))
     made.loss_fn_outputs[0].num_datums = 3
-    return made.SerializeToString()
+    return serialised(made)
 
 
 def edge_outputs() -> Iterator[bytes]:
     """The cases of PROTOBUF 5.2 and 5.6 that a random message rarely hits."""
-    yield pb.ForwardBackwardOutput(metrics={"loss:sum": 1.5}).SerializeToString()
-    yield pb.ForwardBackwardOutput(loss_fn_output_type="a:b").SerializeToString()
+    yield serialised(pb.ForwardBackwardOutput(metrics={"loss:sum": 1.5}))
+    yield serialised(pb.ForwardBackwardOutput(loss_fn_output_type="a:b"))
+    yield delimited(2, b"")
     stripped = pb.ForwardBackwardOutput(loss_fn_output_type="T")
     stripped.loss_fn_outputs.add(num_datums=3)
-    yield stripped.SerializeToString()
+    yield serialised(stripped)
     uncounted = pb.ForwardBackwardOutput.FromString(bytes.fromhex(OUTPUT_5_5))
     uncounted.loss_fn_outputs[0].num_datums = 0
-    yield uncounted.SerializeToString()
+    yield serialised(uncounted)
     yield ragged([2, 6, 2], [1, 1, 1])
     yield ragged([1, 1], [1, 2])
     yield ragged([2, 2, 2], [4, 1, 4])
@@ -667,7 +711,7 @@ def ragged(widths: list[int], dtypes: list[int]) -> bytes:
         part.fields["topk"].offsets = np.asarray([0, size], "<i8").tobytes()
         part.fields["topk"].dtype = dtype
         part.fields["topk"].trailing_shape.append(width)
-    return made.SerializeToString()
+    return serialised(made)
 
 
 def rectangular(rng: random.Random, dtype: int, trailing: list[int]) -> bytes:
@@ -679,4 +723,4 @@ def rectangular(rng: random.Random, dtype: int, trailing: list[int]) -> bytes:
     part.fields["x"].data = elements(rng, dtype, sum(sizes))
     part.fields["x"].dtype = dtype
     part.fields["x"].trailing_shape.extend(trailing)
-    return made.SerializeToString()
+    return serialised(made)

@@ -90,7 +90,7 @@ class ProtoChecks:
             if problem:
                 return problem
             try:
-                return compare.difference(wanted, decode(made.SerializeToString()))
+                return compare.difference(wanted, decode(cases.serialised(made)))
             except Exception as error:
                 return f"the official decoder refuses ours: {error}"
 
@@ -130,7 +130,7 @@ class ProtoChecks:
 
     def datums(self, rng: random.Random, message: Any) -> Iterator[Job]:
         for item in message.data or [request_conv.public_pb.Datum()]:
-            raw = item.SerializeToString()
+            raw = cases.serialised(item)
             yield Job("instances", line(raw), self.same_message(item), str(item))
             yield Job("instances", line(cases.reordered(rng, raw)), self.same_message(item), str(item))
 
@@ -143,6 +143,9 @@ class ProtoChecks:
             raw = bytes.fromhex(cases.REQUEST_3_3 + suffix)
             expected = cases.mirrored(self.message.FromString(raw))
             yield Job("worked examples", line(raw), self.same_message(expected), str(expected))
+        for raw in cases.request_forms():
+            expected = cases.mirrored(self.message.FromString(raw))
+            yield Job("wire forms", line(raw), self.same_message(expected), str(expected))
 
     def datum_examples(self) -> Iterator[Job]:
         chunk = cases.delimited(1, bytes.fromhex(cases.IMAGE_CHUNK))
@@ -167,12 +170,15 @@ class ProtoChecks:
             else:
                 message = request_conv._tensor_data_to_proto(cases.tensor_data(rng))
             judge = self.same_message(cases.widened(message), cases.plain_tensor)
-            yield Job("messages", line(message.SerializeToString()), judge, str(message))
+            yield Job("messages", line(cases.serialised(message)), judge, str(message))
             yield Job("messages", line(cases.unpacked(message)), judge, str(message))
         for text in (cases.SPARSE_3_3, cases.EMPTY_DENSE, cases.SCALAR_3_1):
             message = pb.Tensor.FromString(bytes.fromhex(text))
             judge = self.same_message(message, cases.plain_tensor)
             yield Job("worked examples", line(bytes.fromhex(text)), judge, str(message))
+        for raw in cases.tensor_forms():
+            message = pb.Tensor.FromString(raw)
+            yield Job("wire forms", line(raw), self.same_message(message, cases.plain_tensor), str(message))
         yield from self.bad(cases.bad_tensors())
 
     def json_to_proto(self) -> Iterator[Job]:
@@ -183,13 +189,16 @@ class ProtoChecks:
             expected = request_conv._tensor_data_to_proto(tensor)
             judge = self.same_message(expected, cases.plain_tensor)
             yield Job("JSON to protobuf", json.dumps(made), judge, str(expected))
+        for name, made in cases.bad_json_tensors():
+            verdict = f"{name}; expected: refuse"
+            yield Job("refusals", json.dumps(made), self.refused, verdict)
 
     def proto_to_json(self) -> Iterator[Job]:
         rng = self.rng("to json")
         for _ in range(self.count):
             message = cases.tensor(rng, list(cases.ELEMENTS), finite=True)
             official = str(cases.widened(message))
-            raw = message.SerializeToString()
+            raw = cases.serialised(message)
             yield Job("protobuf to JSON", line(raw), json_tensor_judge(message), official)
 
     # Responses.
@@ -200,7 +209,7 @@ class ProtoChecks:
         decode = DECODERS[self.row.name]
         for _ in range(self.count):
             message = make(rng)
-            raw = message.SerializeToString()
+            raw = cases.serialised(message)
             wanted = decode(raw)
             judge = self.same_meaning(wanted)
             yield Job("instances", line(raw), judge, str(message))

@@ -57,7 +57,8 @@ class TypeReport:
         shown = []
         for failure in self.failures[:SHOWN]:
             shown.append(f"    {failure.check}: {failure.why}")
-            for label, text in (("sent", failure.sent), ("ours", failure.ours), ("official", failure.official)):
+            texts = {"sent": failure.sent, "ours": failure.ours, "official": failure.official}
+            for label, text in texts.items():
                 if text:
                     shown.append(f"      {label + ':':<10}{cut(text)}")
         if len(self.failures) > SHOWN:

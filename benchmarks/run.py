@@ -1,0 +1,101 @@
+"""Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--json FILE]`.
+
+NAME is an area with a NAME_bench program and, where it has a peer, a NAME_peer.py. Ours and the peer's runs take turns,
+the best of each counts, so that a busy moment of the machine does not decide.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+ROUNDS = 3
+
+
+def run_ours(program):
+    """{row: (milliseconds, bytes per second)} of one run of a Google Benchmark program."""
+    output = subprocess.run(
+        [program, "--benchmark_format=json"], check=True, capture_output=True, text=True
+    ).stdout
+    to_ms = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    return {
+        row["name"].removesuffix("/manual_time"): (
+            row["real_time"] * to_ms[row["time_unit"]],
+            row.get("bytes_per_second"),
+        )
+        for row in json.loads(output)["benchmarks"]
+    }
+
+
+def run_peer(script):
+    if not script.exists():
+        return None, {}
+    output = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True)
+    result = json.loads(output.stdout)
+    return result["peer"], result["milliseconds"]
+
+
+def measure(area, build_dir):
+    """The rows of one area."""
+    ours, peers, peer = {}, {}, None
+    for _ in range(ROUNDS):
+        for name, row in run_ours(build_dir / "bin" / f"{area}_bench").items():
+            ours[name] = min(ours.get(name, row), row)
+        peer, times = run_peer(HERE / f"{area}_peer.py")
+        for name, value in times.items():
+            peers[name] = min(peers.get(name, value), value)
+    memcpy = ours.pop("memcpy", None)
+    rows = []
+    for name, (value, rate) in ours.items():
+        peer_value = peers.get(name)
+        rows.append(make_row(name, value, "ms", peer if peer_value else None, peer_value))
+        if memcpy and rate:
+            gbps, limit = rate / 1e9, memcpy[1] / 1e9
+            rows.append(make_row(f"{name}, throughput", gbps, "GB/s", "memcpy", limit))
+    return rows
+
+
+def make_row(name, value, unit, peer, peer_value):
+    """`ratio` is how many times better than the peer, whatever the unit."""
+    ratio = None
+    if peer_value is not None:
+        ratio = value / peer_value if unit.endswith("/s") else peer_value / value
+    return {
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "peer": peer,
+        "peer_value": peer_value,
+        "ratio": ratio,
+    }
+
+
+def print_rows(rows):
+    for row in rows:
+        line = f"{row['name']:50} {row['value']:10.3f} {row['unit']:5}"
+        if row["peer"]:
+            line += f"  {row['peer']}: {row['peer_value']:10.3f} {row['unit']:5} {row['ratio']:8.2f}x"
+        print(line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--build-dir", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+
+    areas = sorted(path.name.removesuffix("_bench") for path in arguments.build_dir.glob("bin/*_bench"))
+    unknown = set(arguments.names) - set(areas)
+    if unknown:
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: expected one of {', '.join(areas)}")
+    rows = [row for area in arguments.names or areas for row in measure(area, arguments.build_dir)]
+    print_rows(rows)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

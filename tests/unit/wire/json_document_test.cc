@@ -1,0 +1,200 @@
+// Reading JSON texts, before any type is known.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tinker/testing/matchers.h"
+#include "wire/json_reader.h"
+
+namespace tinker::wire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::Not;
+using ::testing::Optional;
+using ::testing::Pair;
+using tinker::testing::IsError;
+using tinker::testing::IsOk;
+using Kind = JsonView::Kind;
+
+Kind kind_of(std::string_view text) {
+  return JsonDocument::parse(text).value().root().kind();
+}
+
+std::string kind_name_of(std::string_view text) {
+  const auto document = JsonDocument::parse(text).value();
+  return std::string(document.root().kind_name());
+}
+
+std::optional<std::int64_t> as_integer(std::string_view text) {
+  return JsonDocument::parse(text).value().root().as_integer();
+}
+
+auto is_refused(std::string_view found) {
+  return IsError(ErrorCode::invalid_argument,
+                 EndsWith("expected one JSON document, found " + std::string(found)));
+}
+
+TEST(JsonDocument, TellsTheKindsApart) {
+  EXPECT_EQ(kind_of("null"), Kind::null);
+  EXPECT_EQ(kind_of("true"), Kind::boolean);
+  EXPECT_EQ(kind_of("-3"), Kind::integer);
+  EXPECT_EQ(kind_of("9223372036854775807"), Kind::integer);
+  EXPECT_EQ(kind_of("9223372036854775808"), Kind::large_integer);
+  EXPECT_EQ(kind_of("3.0"), Kind::number);
+  EXPECT_EQ(kind_of("3e0"), Kind::number);
+  EXPECT_EQ(kind_of(R"("3")"), Kind::string);
+  EXPECT_EQ(kind_of("[]"), Kind::array);
+  EXPECT_EQ(kind_of("{}"), Kind::object);
+}
+
+TEST(JsonDocument, NamesTheKindsForPeople) {
+  EXPECT_EQ(kind_name_of("null"), "null");
+  EXPECT_EQ(kind_name_of("false"), "false");
+  EXPECT_EQ(kind_name_of("true"), "true");
+  EXPECT_EQ(kind_name_of("1"), "an integer");
+  EXPECT_EQ(kind_name_of("18446744073709551615"), "an integer");
+  EXPECT_EQ(kind_name_of("1.5"), "a number");
+  EXPECT_EQ(kind_name_of(R"("")"), "a string");
+  EXPECT_EQ(kind_name_of("[]"), "an array");
+  EXPECT_EQ(kind_name_of("{}"), "an object");
+}
+
+// PROTOCOL 4.1: older clients add spaces; a server must accept both.
+TEST(JsonDocument, AcceptsWhiteSpaceAroundEverything) {
+  const auto document = JsonDocument::parse("\r\n\t {\"a\" : [ 1 , 2 ] }\n");
+  ASSERT_THAT(document, IsOk());
+  EXPECT_EQ(document->root().member("a")->array_size(), 2U);
+}
+
+// PROTOCOL 4.1: older clients escape non-ASCII characters.
+TEST(JsonDocument, ReadsEscapesAsTheCharactersThemselves) {
+  const auto document = JsonDocument::parse(R"("\u00e9\u20ac\ud83d\ude00\"\\\/\b\f\n\r\t")");
+  ASSERT_THAT(document, IsOk());
+  EXPECT_EQ(document->root().string(), "é€😀\"\\/\b\f\n\r\t");
+}
+
+TEST(JsonDocument, RefusesNothing) {
+  EXPECT_THAT(JsonDocument::parse(""), is_refused("nothing"));
+  EXPECT_THAT(JsonDocument::parse(" \n"), is_refused("nothing"));
+}
+
+TEST(JsonDocument, RefusesTextThatIsNotUtf8) {
+  EXPECT_THAT(JsonDocument::parse("\"caf\xe9\""), is_refused("text that is not UTF-8"));
+  EXPECT_THAT(JsonDocument::parse("\"\xed\xa0\x80\""), is_refused("text that is not UTF-8"));
+}
+
+TEST(JsonDocument, RefusesHalfASurrogatePair) {
+  EXPECT_THAT(JsonDocument::parse(R"("\ud800")"), is_refused("a malformed string"));
+  EXPECT_THAT(JsonDocument::parse(R"("\ude00x")"), is_refused("a malformed string"));
+}
+
+TEST(JsonDocument, RefusesTextAfterTheDocument) {
+  EXPECT_THAT(JsonDocument::parse("{} {}"), Not(IsOk()));
+  EXPECT_THAT(JsonDocument::parse("1 x"), Not(IsOk()));
+}
+
+TEST(JsonDocument, RefusesMalformedStructure) {
+  for (const char* text : {"{", "[1,]", "{\"a\":}", "{\"a\" 1}", "{a:1}", "[1 2]", "'a'", "tru"}) {
+    EXPECT_THAT(JsonDocument::parse(text), Not(IsOk())) << text;
+  }
+}
+
+// PROTOCOL 5: bare words and numbers beyond double range make a poll fail at once.
+TEST(JsonDocument, RefusesNumbersJsonDoesNotHave) {
+  for (const char* text : {"NaN", "Infinity", "-Infinity", "[NaN]", "1e400", "-1e400", "01", ".5"}) {
+    EXPECT_THAT(JsonDocument::parse(text), Not(IsOk())) << text;
+  }
+}
+
+TEST(JsonDocument, SaysThatANumberIsTooLarge) {
+  EXPECT_THAT(JsonDocument::parse("1e400"), is_refused("a malformed or too large number"));
+  EXPECT_THAT(JsonDocument::parse("18446744073709551616"),
+              is_refused("a malformed or too large number"));
+  EXPECT_THAT(JsonDocument::parse("-9223372036854775809"),
+              is_refused("a malformed or too large number"));
+}
+
+TEST(JsonDocument, AcceptsDeepNestingUpToALimit) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  EXPECT_THAT(JsonDocument::parse(nested(1000)), IsOk());
+  EXPECT_THAT(JsonDocument::parse(nested(1100)), is_refused("nesting deeper than 1024"));
+  EXPECT_THAT(JsonDocument::parse(nested(1'000'000)), is_refused("nesting deeper than 1024"));
+}
+
+TEST(JsonView, ReadsIntegersAlsoWhenWrittenAsFloats) {
+  EXPECT_THAT(as_integer("3.0"), Optional(3));
+  EXPECT_THAT(as_integer("1e3"), Optional(1000));
+  EXPECT_THAT(as_integer("-0.0"), Optional(0));
+  EXPECT_THAT(as_integer("-9223372036854775808"),
+              Optional(std::numeric_limits<std::int64_t>::min()));
+}
+
+TEST(JsonView, HasNoIntegerForWhatIsNone) {
+  EXPECT_EQ(as_integer("3.5"), std::nullopt);
+  EXPECT_EQ(as_integer("9223372036854775808"), std::nullopt);
+  EXPECT_EQ(as_integer("9.3e18"), std::nullopt);
+  EXPECT_EQ(as_integer("true"), std::nullopt);
+  EXPECT_EQ(as_integer(R"("3")"), std::nullopt);
+  EXPECT_EQ(as_integer("null"), std::nullopt);
+}
+
+TEST(JsonView, ReadsEveryNumberAsADouble) {
+  const auto document = JsonDocument::parse("[2, 18446744073709551615, 0.5]").value();
+  std::vector<double> numbers;
+  document.root().for_each_element([&](JsonView element) {
+    numbers.push_back(element.number());
+    return true;
+  });
+  EXPECT_THAT(numbers, ElementsAre(2.0, 18446744073709551615.0, 0.5));
+}
+
+TEST(JsonView, VisitsMembersInOrderWithTheirRepeats) {
+  const auto document = JsonDocument::parse(R"({"b":1,"a":2,"b":3})").value();
+  std::vector<std::pair<std::string, std::int64_t>> members;
+  const bool finished = document.root().for_each_member([&](std::string_view name, JsonView value) {
+    members.emplace_back(name, value.integer());
+    return true;
+  });
+
+  EXPECT_TRUE(finished);
+  EXPECT_THAT(members, ElementsAre(Pair("b", 1), Pair("a", 2), Pair("b", 3)));
+}
+
+TEST(JsonView, StopsVisitingWhenToldTo) {
+  const auto document = JsonDocument::parse("[1,2,3]").value();
+  int visited = 0;
+  EXPECT_FALSE(document.root().for_each_element([&](JsonView) { return ++visited < 2; }));
+  EXPECT_EQ(visited, 2);
+}
+
+TEST(JsonView, FindsTheLastMemberOfAName) {
+  const auto document = JsonDocument::parse(R"({"a":1,"a":2})").value();
+  EXPECT_EQ(document.root().member("a")->integer(), 2);
+  EXPECT_FALSE(document.root().member("b").has_value());
+}
+
+TEST(JsonView, AppendsNumbersUntilOneDoesNotFit) {
+  std::vector<std::int32_t> narrow;
+  std::vector<std::int64_t> wide;
+  std::vector<float> floats;
+
+  EXPECT_EQ(JsonDocument::parse("[1,-2147483648,2.0]").value().root().append_to(narrow),
+            std::nullopt);
+  EXPECT_THAT(JsonDocument::parse("[1,2147483648]").value().root().append_to(narrow), Optional(1U));
+  EXPECT_THAT(JsonDocument::parse("[1,2,9223372036854775808]").value().root().append_to(wide),
+              Optional(2U));
+  EXPECT_EQ(JsonDocument::parse("[1,0.5,3.4e38]").value().root().append_to(floats), std::nullopt);
+  EXPECT_THAT(JsonDocument::parse("[1,3.5e38]").value().root().append_to(floats), Optional(1U));
+  EXPECT_THAT(JsonDocument::parse(R"(["1"])").value().root().append_to(floats), Optional(0U));
+}
+
+}  // namespace
+}  // namespace tinker::wire
