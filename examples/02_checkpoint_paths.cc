@@ -5,7 +5,7 @@
 
 #include <tinker/tinker.h>
 
-tinker::Result<std::string> describe(std::string_view text) {
+static tinker::Result<std::string> describe(std::string_view text) {
   TINKER_TRY(const auto path, tinker::TinkerPath::parse(text));
   return "run " + path.training_run_id + ", " + std::string(to_string(path.kind)) +
          " checkpoint '" + path.name + "'";

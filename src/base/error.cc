@@ -1,5 +1,6 @@
 #include "tinker/error.h"
 
+#include <ranges>
 #include <utility>
 
 #include "base/strings.h"
@@ -61,7 +62,7 @@ Error Error::with_context(std::string_view what) && {
 
 std::string Error::to_string() const {
   std::string out;
-  for (auto what = context.rbegin(); what != context.rend(); ++what) out += *what + ": ";
+  for (const auto& what : std::views::reverse(context)) out += what + ": ";
   out += message;
   if (http_status != 0 && !request_id.empty()) {
     out += base::concat(" (status ", http_status, ", request ", request_id, ")");

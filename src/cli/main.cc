@@ -1,8 +1,13 @@
+#include <exception>
+#include <iostream>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app("Train and sample language models with Tinker.", "tinker");
   app.require_subcommand(1);
   int status = tinker::cli::kOk;
@@ -16,4 +21,15 @@ int main(int argc, char** argv) {
     return is_help ? tinker::cli::kOk : tinker::cli::kUsage;
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {  // out of memory, a closed terminal
+    std::cerr << "tinker: " << error.what() << '\n';
+    return tinker::cli::kRefused;
+  }
 }

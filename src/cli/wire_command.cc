@@ -139,15 +139,15 @@ void add_wire_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<WireOptions>();
   CLI::App* command = app.add_subcommand(
       "wire", "Read a wire type from standard input and write it as it would be sent");
-  static const std::map<std::string, Encoding> kEncodings = {{"json", Encoding::json},
-                                                             {"proto", Encoding::proto}};
+  static const std::map<std::string, Encoding> encodings = {{"json", Encoding::json},
+                                                            {"proto", Encoding::proto}};
   auto* type = command->add_option("TYPE", options->type, "Official class name in snake case");
   auto* list = command->add_flag("--list", options->list, "List all types: name, kind, encodings");
   type->excludes(list);
   command->add_option("--from", options->from, "Encoding of the input: json or proto")
-      ->transform(CLI::CheckedTransformer(kEncodings));
+      ->transform(CLI::CheckedTransformer(encodings));
   command->add_option("--to", options->to, "Encoding of the output: json or proto")
-      ->transform(CLI::CheckedTransformer(kEncodings));
+      ->transform(CLI::CheckedTransformer(encodings));
   command->add_flag("--lines", options->lines, "One document per line, binary ones in base64");
   command->add_flag("--lenient",
                     options->lenient,

@@ -74,10 +74,8 @@ std::optional<std::chrono::minutes> scan_offset(Scanner& in) {
   const bool west = in.accept("-");
   if (!west) in.expect("+");
   std::chrono::minutes offset = std::chrono::hours(in.bounded(24));
-  if (!in.rest.empty()) {
-    in.accept(":");
-    offset += std::chrono::minutes(in.bounded(60));
-  }
+  in.accept(":");
+  offset += std::chrono::minutes(in.bounded(60));
   return west ? -offset : offset;
 }
 
@@ -88,7 +86,7 @@ constexpr auto kEnd = std::chrono::sys_days(std::chrono::year(10000) / 1 / 1).ti
 }  // namespace
 
 Result<DateTime> DateTime::parse(std::string_view text) {
-  Scanner in{text};
+  Scanner in = {.rest = text};
   const std::chrono::year year(in.number(4));
   in.expect("-");
   const std::chrono::month month(static_cast<unsigned>(in.number(2)));
@@ -113,8 +111,8 @@ Result<DateTime> DateTime::from_unix(double seconds) {
   // Beyond this (the year 2603) a number means milliseconds, as the official SDK reads it.
   constexpr double kLargestSeconds = 2e10;
   const double micros = std::round(seconds * (std::abs(seconds) > kLargestSeconds ? 1e3 : 1e6));
-  if (!(micros >= static_cast<double>(microseconds(kFirst).count()) &&
-        micros < static_cast<double>(microseconds(kEnd).count()))) {
+  if (std::isnan(micros) || micros < static_cast<double>(microseconds(kFirst).count()) ||
+      micros >= static_cast<double>(microseconds(kEnd).count())) {
     return bad_date(base::concat(seconds));
   }
   return DateTime(Instant(microseconds(static_cast<microseconds::rep>(micros))));

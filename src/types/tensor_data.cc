@@ -136,7 +136,7 @@ TensorData TensorData::borrow(std::span<const std::int64_t> values, Shape shape)
   return {Buffer<std::int64_t>::borrow(values), std::move(shape)};
 }
 
-std::size_t TensorData::size() const noexcept {
+std::size_t TensorData::size() const {
   return std::visit([](const auto& buffer) { return buffer.size(); }, values_);
 }
 

@@ -15,7 +15,7 @@ Result<void> decode_document(std::string_view text, void* out, ReadRoot read, De
 }
 
 Result<std::string> finish(JsonWriter writer) {
-  if (writer.error()) return *writer.error();
+  if (const auto& error = writer.error()) return *error;
   return std::move(writer).take();
 }
 

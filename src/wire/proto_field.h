@@ -168,8 +168,9 @@ struct ProtoBytes {
   }
 };
 
-/// `bytes` that hold an array in memory order, left out when empty.
-template <typename T>
+/// `bytes` that hold an array in memory order, left out when empty. With `kCut`, bytes behind the
+/// last whole element are dropped instead of refused.
+template <typename T, bool kCut = false>
 struct ProtoArray {
   static constexpr auto kWireType = pbf_wire_type::length_delimited;
 
@@ -179,12 +180,12 @@ struct ProtoArray {
   }
   static bool read(pbf_reader& reader, std::vector<T>& out, ProtoDecoder& decoder) {
     const auto view = reader.get_view();
-    if (view.size() % sizeof(T) != 0) {
+    if (!kCut && view.size() % sizeof(T) != 0) {
       return decoder.fail(base::concat(
           "expected whole elements of ", sizeof(T), " bytes, found ", view.size(), " bytes"));
     }
     out.resize(view.size() / sizeof(T));
-    if (!out.empty()) std::memcpy(out.data(), view.data(), view.size());
+    if (!out.empty()) std::memcpy(out.data(), view.data(), out.size() * sizeof(T));
     return true;
   }
 };
@@ -330,20 +331,23 @@ struct ProtoDouble {
 /// Reads one entry of a `map<string, V>`: the key, and the value by `ValueCodec` if there is one.
 template <typename ValueCodec, typename V>
 bool read_map_entry(pbf_reader entry, std::string& key, V& value, ProtoDecoder& decoder) {
-  std::optional<pbf_reader> value_field;
-  while (entry.next()) {
-    if (entry.tag() == 1 && entry.wire_type() == pbf_wire_type::length_delimited) {
-      if (!ProtoCodec<std::string>::read(entry, key, decoder)) return false;
-    } else if (entry.tag() == 2 && entry.wire_type() == ValueCodec::kWireType) {
-      value_field = entry;
-      entry.skip();
-    } else if (!read_unknown_field(entry, Members::open, decoder)) {
+  // The key is part of the value's path, so it is read first, wherever it stands.
+  for (pbf_reader keys = entry; keys.next();) {
+    if (keys.tag() != 1 || keys.wire_type() != pbf_wire_type::length_delimited) {
+      keys.skip();
+    } else if (!ProtoCodec<std::string>::read(keys, key, decoder)) {
       return false;
     }
   }
-  if (!value_field) return true;
   const Path::Step step(decoder.path(), key);
-  return ValueCodec::read(*value_field, value, decoder);
+  while (entry.next()) {
+    if (entry.tag() != 2 || entry.wire_type() != ValueCodec::kWireType) {
+      entry.skip();
+    } else if (!ValueCodec::read(entry, value, decoder)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 /// `map<string, V>`.

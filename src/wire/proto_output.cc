@@ -99,33 +99,30 @@ bool slice_datum(const TensorData::Values& values,
   return true;
 }
 
-/// Cuts a field into the tensors of its datums, from output `begin` on. Outputs beyond the
-/// announced number of datums are made only when `grow` says that the field itself tells the
-/// number.
+std::size_t array_count(const BatchedTensor& batched) {
+  const std::size_t offsets = batched.offsets.size() / sizeof(std::int64_t);
+  return offsets == 0 ? 0 : offsets - 1;
+}
+
+/// Cuts a field into the tensors of its datums; `outputs` are those datums, perhaps fewer.
 bool unbatch(const std::string& name,
              const BatchedTensor& batched,
-             std::size_t begin,
-             bool grow,
-             std::vector<NamedTensors>& outputs,
-             std::size_t& end,
+             std::span<NamedTensors> outputs,
              ProtoDecoder& decoder) {
+  const auto dtype = static_cast<ProtoDtype>(batched.dtype);
   TensorData::Values values;
-  if (!read_elements(batched.data, static_cast<ProtoDtype>(batched.dtype), values, decoder)) {
-    return false;
-  }
+  if (!read_elements(batched.data, dtype, values, decoder)) return false;
   if (batched.offsets.size() % sizeof(std::int64_t) != 0) {
-    return decoder.fail("expected whole 64-bit offsets");
+    return decoder.fail(base::concat(
+        "expected whole offsets of 8 bytes, found ", batched.offsets.size(), " bytes"));
   }
   const auto offsets = Buffer<std::int64_t>::view(as_byte_span(batched.offsets), decoder.body());
-  const std::size_t total = std::visit([](const auto& v) { return v.size(); }, values);
-  const auto element_size = static_cast<std::int64_t>(total == 0 ? 1 : batched.data.size() / total);
-  end = begin + (offsets.empty() ? 0 : offsets.size() - 1);
-  if (grow && outputs.size() < end) outputs.resize(end);
-  for (std::size_t i = 0; begin + i < std::min(end, outputs.size()); ++i) {
+  const std::int64_t width = element_size(dtype);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::int64_t from = offsets[i];
     const std::int64_t to = offsets[i + 1];
-    if (from < 0 || to < from || std::cmp_greater(to, batched.data.size()) ||
-        from % element_size != 0 || to % element_size != 0) {
+    if (from < 0 || to < from || std::cmp_greater(to, batched.data.size()) || from % width != 0 ||
+        to % width != 0) {
       return decoder.fail(base::concat("expected ascending offsets of whole elements up to ",
                                        batched.data.size(),
                                        ", found ",
@@ -133,10 +130,8 @@ bool unbatch(const std::string& name,
                                        " and ",
                                        to));
     }
-    TensorData& out = outputs[begin + i][name];
-    if (!slice_datum(values, {from / element_size, to / element_size}, batched, out, decoder)) {
-      return false;
-    }
+    TensorData& out = outputs[i][name];
+    if (!slice_datum(values, {from / width, to / width}, batched, out, decoder)) return false;
   }
   return true;
 }
@@ -152,40 +147,49 @@ std::optional<std::size_t> announced_datums(std::span<const ArrayRecord> records
   return static_cast<std::size_t>(total);
 }
 
+/// The number of datums: as announced, else as the first field tells (encoders that predate
+/// num_datums). Every field must have that many arrays, so the number is paid for by the sender;
+/// without fields it costs nothing and has a limit.
+bool count_datums(std::span<const ArrayRecord> records, std::size_t& out, ProtoDecoder& decoder) {
+  constexpr std::size_t kMostEmptyDatums = std::size_t{1} << 20U;
+  std::map<std::string_view, std::size_t> arrays;
+  std::optional<std::string_view> first;
+  for (const auto& record : records) {
+    for (const auto& [name, batched] : record.fields) {
+      if (!first) first = name;
+      arrays[name] += array_count(batched);
+    }
+  }
+  const auto announced = announced_datums(records);
+  if (!announced) return decoder.fail("expected a num_datums of at least 0");
+  out = *announced == 0 && first ? arrays[*first] : *announced;
+  if (!first && out > kMostEmptyDatums) {
+    return decoder.fail(
+        base::concat("expected at most ", kMostEmptyDatums, " datums without fields, found ", out));
+  }
+  for (const auto& [name, count] : arrays) {
+    if (count >= out) continue;
+    const Path::Step step(decoder.path(), name);
+    return decoder.fail(base::concat("expected ", out, " arrays, found ", count));
+  }
+  return true;
+}
+
 bool join_records(std::span<const ArrayRecord> records,
                   std::vector<NamedTensors>& outputs,
                   ProtoDecoder& decoder) {
-  // Without fields the number costs the sender nothing, so it must not cost us a fortune.
-  constexpr std::size_t kMostEmptyDatums = std::size_t{1} << 20U;
-  const auto announced = announced_datums(records);
-  const bool any_field =
-      std::ranges::any_of(records, [](const auto& record) { return !record.fields.empty(); });
-  std::size_t most = kMostEmptyDatums;
-  if (any_field) {
-    most = 0;
-    for (const auto& record : records) {
-      if (!record.fields.empty()) most += record.fields.front().second.offsets.size() / 8;
-    }
-  }
-  if (!announced || *announced > most) {
-    return decoder.fail("expected as many arrays as num_datums says, found fewer");
-  }
-  outputs.resize(*announced);
-  const bool grow = *announced == 0;  // encoders that predate num_datums
-
-  // Arrays of a name follow each other over the records.
-  std::map<std::string, std::size_t, std::less<>> ends;
+  std::size_t datums = 0;
+  if (!count_datums(records, datums, decoder)) return false;
+  outputs.resize(datums);
+  std::map<std::string_view, std::size_t> done;  // arrays of a name follow over the records
   for (const auto& record : records) {
     for (const auto& [name, batched] : record.fields) {
       const Path::Step step(decoder.path(), name);
-      std::size_t& end = ends[name];
-      if (!unbatch(name, batched, end, grow, outputs, end, decoder)) return false;
+      std::size_t& begin = done[name];
+      const std::size_t count = std::min(array_count(batched), datums - begin);
+      if (!unbatch(name, batched, std::span(outputs).subspan(begin, count), decoder)) return false;
+      begin += count;
     }
-  }
-  for (const auto& [name, end] : ends) {
-    if (end >= outputs.size()) continue;
-    const Path::Step step(decoder.path(), name);
-    return decoder.fail(base::concat("expected ", outputs.size(), " arrays, found ", end));
   }
   return true;
 }
@@ -225,8 +229,9 @@ bool read_output(pbf_reader reader, ForwardBackwardOutput& out, ProtoDecoder& de
 // -------------------------------------------------------------------------------------
 
 std::span<const std::int64_t> trailing_shape(const TensorData& tensor) {
-  if (!tensor.shape() || tensor.shape()->size() < 2) return {};
-  return std::span(*tensor.shape()).subspan(1);
+  const auto& shape = tensor.shape();
+  if (!shape || shape->size() < 2) return {};
+  return std::span(*shape).subspan(1);
 }
 
 /// Whether two datums can share a record.
@@ -310,7 +315,7 @@ void write_output(ProtoWriter<Sink>& writer, const ForwardBackwardOutput& output
 Result<std::string> encode_proto(const ForwardBackwardOutput& output) {
   ProtoErrors errors;
   check_outputs(output, errors);
-  if (errors.error()) return *errors.error();
+  if (const auto& error = errors.error()) return *error;
   return encode_message([&](auto& writer) { write_output(writer, output); });
 }
 

@@ -7,11 +7,13 @@ namespace tinker::wire {
 
 template <>
 struct ProtoMessage<TopkLogprobs> {
+  using T = TopkLogprobs;
   static constexpr Members kMembers = Members::open;
-  static constexpr auto kFields = std::tuple(proto_field<1, &TopkLogprobs::token_ids>("token_ids"),
-                                             proto_field<2, &TopkLogprobs::logprobs>("logprobs"),
-                                             proto_field<3, &TopkLogprobs::k>("k"),
-                                             proto_field<4, &TopkLogprobs::length>("length"));
+  static constexpr auto kFields =
+      std::tuple(proto_field<1, &T::token_ids, ProtoArray<std::int32_t, true>>("token_ids"),
+                 proto_field<2, &T::logprobs, ProtoArray<float, true>>("logprobs"),
+                 proto_field<3, &T::k>("k"),
+                 proto_field<4, &T::length>("length"));
 };
 
 /// Two matrices in one message: sizes are checked, surplus is cut, an empty one is none.

@@ -13,6 +13,18 @@ constexpr ProtoDtype proto_dtype(TensorDtype dtype) {
   return dtype == TensorDtype::float32 ? ProtoDtype::float32 : ProtoDtype::int64;
 }
 
+/// Bytes per element; 1 for what is no element type.
+constexpr std::int64_t element_size(ProtoDtype dtype) {
+  switch (dtype) {
+    case ProtoDtype::float32:
+    case ProtoDtype::int32: return 4;
+    case ProtoDtype::int64: return 8;
+    case ProtoDtype::bfloat16: return 2;
+    case ProtoDtype::unspecified: break;
+  }
+  return 1;
+}
+
 /// Reads an array of any of the four element types: the narrow ones widened, the others referring
 /// to the message (PROTOBUF 5.3).
 bool read_elements(std::string_view bytes,

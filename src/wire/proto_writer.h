@@ -119,7 +119,7 @@ Result<std::string> encode_message(Write write) {
   CountingSink counter;
   ProtoWriter<CountingSink> counting(counter, errors);
   write(counting);
-  if (errors.error()) return *errors.error();
+  if (const auto& error = errors.error()) return *error;
   StringSink sink;
   sink.out.reserve(counter.size);
   ProtoWriter<StringSink> writing(sink, errors);

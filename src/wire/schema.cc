@@ -31,12 +31,14 @@ bool read_unknown(const Schema& schema, Decoder& decoder) {
   return decoder.fail(base::concat("unknown member, expected one of ", known));
 }
 
-bool check_missing(const Schema& schema, std::uint64_t seen, Decoder& decoder) {
+bool settle_missing(const Schema& schema, void* object, std::uint64_t seen, Decoder& decoder) {
   for (std::size_t i = 0; i < schema.fields.size(); ++i) {
     const Field& field = schema.fields[i];
     const bool needed = field.presence == Presence::required ||
                         (field.presence == Presence::required_nullable && !decoder.is_lenient());
-    if (!needed || (seen >> i & 1U) != 0) continue;
+    if ((seen >> i & 1U) != 0) continue;
+    if (field.missing != nullptr) field.missing(object);
+    if (!needed) continue;
     const Path::Step step(decoder.path(), field.name);
     return decoder.fail(base::concat("expected ", field.expected, ", found no such member"));
   }
@@ -56,7 +58,7 @@ bool read_object(JsonView value, void* object, const Schema& schema, Decoder& de
     seen |= std::uint64_t{1} << static_cast<std::size_t>(field - schema.fields.data());
     return field->read(member, object, decoder);
   });
-  if (!members_ok || !check_missing(schema, seen, decoder)) return false;
+  if (!members_ok || !settle_missing(schema, object, seen, decoder)) return false;
   if (schema.check != nullptr) {
     if (const auto violation = schema.check(object)) {
       const Path::Step step(decoder.path(), violation->member);

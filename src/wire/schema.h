@@ -40,6 +40,7 @@ struct Field {
   bool (*read)(JsonView value, void* object, Decoder& decoder) = nullptr;
   void (*write)(const void* object, JsonWriter& writer) = nullptr;
   bool (*is_omitted)(const void* object) = nullptr;  ///< Null: always written.
+  void (*missing)(void* object) = nullptr;           ///< Called when the member is not there.
 };
 
 /// A rule that spans more than one member's kind: which member breaks it, and what was expected.
@@ -190,6 +191,7 @@ constexpr Field optional_tag(std::string_view name = "type") {
   field.is_omitted = [](const void* object) {
     return !(static_cast<const Object*>(object)->*kPresent);
   };
+  field.missing = [](void* object) { static_cast<Object*>(object)->*kPresent = false; };
   return field;
 }
 

@@ -10,29 +10,33 @@ namespace {
 
 std::optional<Violation> check_owners(const UserSearchOwner& owner) {
   if (!owner.owner_urns.empty() && owner.owner_urns.size() <= 10) return std::nullopt;
-  return Violation{"owner_urns",
-                   base::concat("expected 1 to 10 owners, found ", owner.owner_urns.size())};
+  return Violation{
+      .member = "owner_urns",
+      .expected = base::concat("expected 1 to 10 owners, found ", owner.owner_urns.size())};
 }
 
 std::optional<Violation> check_reasons(const ClientFinishedSessionStatusQuery& query) {
   if (!query.reasons || !query.reasons->empty()) return std::nullopt;
-  return Violation{"reasons", "expected at least one reason, found none"};
+  return Violation{.member = "reasons", .expected = "expected at least one reason, found none"};
 }
 
 std::optional<Violation> check_cursor(const SessionSearchCursor& cursor) {
   if (cursor.last_created_at.utc_offset()) return std::nullopt;
-  return Violation{"last_created_at", "expected a date and time with an offset, found none"};
+  return Violation{.member = "last_created_at",
+                   .expected = "expected a date and time with an offset, found none"};
 }
 
 std::optional<Violation> check_search(const SessionSearchRequest& request) {
   if (request.display_name && request.display_name->empty()) {
-    return Violation{"display_name", "expected at least one character, found none"};
+    return Violation{.member = "display_name",
+                     .expected = "expected at least one character, found none"};
   }
   if (request.statuses && request.statuses->empty()) {
-    return Violation{"statuses", "expected at least one status, found none"};
+    return Violation{.member = "statuses", .expected = "expected at least one status, found none"};
   }
   if (request.limit < 1 || request.limit > 200) {
-    return Violation{"limit", base::concat("expected 1 to 200, found ", request.limit)};
+    return Violation{.member = "limit",
+                     .expected = base::concat("expected 1 to 200, found ", request.limit)};
   }
   return std::nullopt;
 }

@@ -1,5 +1,7 @@
 // Models, optimizers, custom losses and weights. Wire order is declaration order.
 
+#include <cmath>
+
 #include "tinker/types/custom_loss.h"
 #include "tinker/types/model.h"
 #include "tinker/types/optimizer.h"
@@ -11,24 +13,27 @@ namespace {
 
 std::optional<Violation> check_config(const DimuonOptimizerConfig& config) {
   if (config.version == 1) return std::nullopt;
-  return Violation{"version", base::concat("expected 1, found ", config.version)};
+  return Violation{.member = "version",
+                   .expected = base::concat("expected 1, found ", config.version)};
 }
 
 std::optional<Violation> check_params(const DimuonParams& params) {
-  if (!(params.learning_rate >= 0.0)) {
-    return Violation{"learning_rate",
-                     base::concat("expected at least 0, found ", params.learning_rate)};
+  if (std::isnan(params.learning_rate) || params.learning_rate < 0.0) {
+    return Violation{.member = "learning_rate",
+                     .expected = base::concat("expected at least 0, found ", params.learning_rate)};
   }
-  if (!(params.beta1 >= 0.0 && params.beta1 < 1.0)) {
-    return Violation{"beta1",
-                     base::concat("expected at least 0 and below 1, found ", params.beta1)};
+  if (std::isnan(params.beta1) || params.beta1 < 0.0 || params.beta1 >= 1.0) {
+    return Violation{
+        .member = "beta1",
+        .expected = base::concat("expected at least 0 and below 1, found ", params.beta1)};
   }
   return std::nullopt;
 }
 
 std::optional<Violation> check_rank(const CustomLossInput& input) {
   if (input.rank >= 0 && input.rank <= 2) return std::nullopt;
-  return Violation{"rank", base::concat("expected 0, 1 or 2, found ", input.rank)};
+  return Violation{.member = "rank",
+                   .expected = base::concat("expected 0, 1 or 2, found ", input.rank)};
 }
 
 /// The one format of graphs there is.

@@ -104,7 +104,7 @@ bool JsonCodec<TensorData>::read(JsonView value, TensorData& out, Decoder& decod
                           members.crow ? "sparse_col_indices" : "sparse_crow_indices");
     return decoder.fail("expected both sparse_crow_indices and sparse_col_indices, or neither");
   }
-  if (members.crow) {
+  if (members.crow && members.col) {
     out = TensorData(std::move(values),
                      std::move(members.shape),
                      {.crow = *std::move(members.crow), .col = *std::move(members.col)});

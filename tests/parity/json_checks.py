@@ -81,7 +81,9 @@ class JsonChecks:
         for number in range(self.count):
             made, _ = maker.make(self.model, full=number % 4 == 0)
             instance = compare.official_instance(self.model, json.dumps(made))
-            dump = compare.official_dump(instance)
+            # The official client omits a required member that is null, and its own model refuses what it sent then.
+            # The strict reader follows the model, the lenient one the client (unit tests), so here the null is sent.
+            dump = compare.with_required_nulls(self.model, compare.official_dump(instance))
             official = json.dumps(dump, ensure_ascii=False)
             yield Job("instances", _written(maker, made), self.request_judge(instance), official)
             yield Job("instances", official, self.request_judge(instance, exact=True), official)

@@ -66,7 +66,7 @@ class TensorData {
   /// Null unless sparse.
   [[nodiscard]] const CsrIndices* indices() const noexcept { return indices_.get(); }
   /// How many values are stored: all of a dense tensor, the listed ones of a sparse one.
-  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::size_t size() const;
 
   [[nodiscard]] const Values& values() const noexcept { return values_; }
   /// The stored values; requires that `dtype()` is that type.
