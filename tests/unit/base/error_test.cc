@@ -1,7 +1,9 @@
 #include "tinker/error.h"
 
+#include <array>
 #include <set>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -13,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::string_view kNames[] = {
+constexpr std::array<std::string_view, 23> kNames = {
     "invalid_argument",   "cancelled",        "deadline_exceeded",
     "predecessor_failed", "closed",           "stuck",
     "io_error",           "internal",         "connection_failed",
@@ -25,7 +27,7 @@ constexpr std::string_view kNames[] = {
 };
 
 TEST(ErrorCode, IsSpelledAsItsEnumerator) {
-  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
     const std::string_view name = to_string(static_cast<ErrorCode>(i));
 
     EXPECT_EQ(name, kNames[i]);
@@ -35,7 +37,7 @@ TEST(ErrorCode, IsSpelledAsItsEnumerator) {
 TEST(ErrorCode, EndsWithRequestFailed) {
   const auto last = static_cast<std::size_t>(ErrorCode::request_failed);
 
-  EXPECT_EQ(last + 1, std::size(kNames));
+  EXPECT_EQ(last + 1, kNames.size());
 }
 
 struct StatusCase {
@@ -70,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(R15,
                                            StatusCase{500, ErrorCode::server_error},
                                            StatusCase{503, ErrorCode::server_error},
                                            StatusCase{599, ErrorCode::server_error}),
-                         [](const auto& info) { return std::to_string(info.param.status); });
+                         [](const auto& tested) { return std::to_string(tested.param.status); });
 
 TEST(ErrorCodeForStatus, TakesEveryOther4xxAsUnexpected) {
   const std::set<int> named = {400, 401, 402, 403, 404, 409, 410, 422, 429};

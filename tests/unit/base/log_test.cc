@@ -1,5 +1,6 @@
 #include "tinker/log.h"
 
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <stdexcept>
@@ -23,16 +24,18 @@ using ::testing::Pair;
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
-constexpr LogLevel kLevels[] = {LogLevel::debug, LogLevel::info, LogLevel::warn, LogLevel::error};
+constexpr std::array kLevels = {LogLevel::debug, LogLevel::info, LogLevel::warn, LogLevel::error};
 
 LogSink into(Lines& lines) {
   return [&lines](LogLevel level, std::string_view text) { lines.emplace_back(level, text); };
 }
 
 /// Which levels a logger lets through, in order.
-std::vector<bool> enabled_levels(const Logger& logger) {
-  std::vector<bool> out;
-  for (const LogLevel level : kLevels) out.push_back(logger.enabled(level));
+using Enabled = std::array<bool, kLevels.size()>;
+
+Enabled enabled_levels(const Logger& logger) {
+  Enabled out = {};
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = logger.enabled(kLevels[i]);
   return out;
 }
 
@@ -126,7 +129,7 @@ TEST(Logger, IsSilentWhenTheEnvironmentDoesNotAsk) {
 }
 
 TEST(Logger, TakesItsThresholdFromTheEnvironment) {
-  const std::pair<const char*, std::vector<bool>> cases[] = {
+  const std::vector<std::pair<const char*, Enabled>> cases = {
       {"debug", {true, true, true, true}},
       {"info", {false, true, true, true}},
       {"warn", {false, false, true, true}},

@@ -102,7 +102,7 @@ TEST(Result, HoldsABoolThatIsNotItsOwnState) {
 TEST(Result, CopiesItsValue) {
   const Result<std::string> result = std::string("text");
 
-  const Result<std::string> copy = result;
+  const Result<std::string> copy = result;  // NOLINT(performance-unnecessary-copy-initialization)
 
   EXPECT_THAT(copy, IsOkAndHolds(*result));
 }

@@ -243,8 +243,8 @@ TEST(BufferIterator, WorksWithStandardAlgorithms) {
   const Buffer<std::int64_t> buffer = std::vector<std::int64_t>{2, 3, 5, 7, 11};
 
   EXPECT_EQ(std::accumulate(buffer.begin(), buffer.end(), std::int64_t{0}), 28);
-  EXPECT_EQ(std::find(buffer.begin(), buffer.end(), 7) - buffer.begin(), 3);
-  EXPECT_EQ(*std::lower_bound(buffer.begin(), buffer.end(), 6), 7);
+  EXPECT_EQ(std::ranges::find(buffer, 7) - buffer.begin(), 3);
+  EXPECT_EQ(*std::ranges::lower_bound(buffer, 6), 7);
   EXPECT_EQ(std::ranges::max(buffer), 11);
   EXPECT_TRUE(std::ranges::is_sorted(buffer));
 }

@@ -377,7 +377,7 @@ INSTANTIATE_TEST_SUITE_P(
                   {0, 2},
                   {1, 1},
                   "expected ascending columns below 3 in row 0, found 1"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace tinker

@@ -235,8 +235,14 @@ TEST(DateTimeFromUnix, SwitchesToMillisecondsBeyond20Billion) {
   EXPECT_EQ(from_unix(-20'000'000'001), "1969-05-14T12:26:39.999000Z");
 }
 
-TEST(DateTimeFromUnix, ReachesTheYear9999AndNoFurther) {
+TEST(DateTimeFromUnix, KeepsMillisecondsExact) {
+  EXPECT_EQ(from_unix(1'700'000'000'123), "2023-11-14T22:13:20.123000Z");
+  EXPECT_EQ(from_unix(100'000'000'000'001), "5138-11-16T09:46:40.001000Z");
   EXPECT_EQ(from_unix(253'402'300'799'999), "9999-12-31T23:59:59.999000Z");
+}
+
+TEST(DateTimeFromUnix, ReachesTheYear9999AndNoFurther) {
+  EXPECT_EQ(from_unix(253'402'300'799'000), "9999-12-31T23:59:59Z");
   EXPECT_EQ(from_unix(253'402'300'800'000), "refused");
 }
 

@@ -1,6 +1,7 @@
 // PROTOBUF 3.2: what ends up in loss_fn_inputs.
 #include "tinker/types/datum.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -26,12 +27,12 @@ using Floats = std::vector<float>;
 using Numbers = std::vector<double>;
 using Rows = std::vector<std::vector<double>>;
 
-constexpr std::string_view kFloatInputs[] = {"weights",
-                                             "advantages",
-                                             "logprobs",
-                                             "clip_low_threshold",
-                                             "clip_high_threshold",
-                                             "sequence_ratio_mask"};
+constexpr std::array<std::string_view, 6> kFloatInputs = {"weights",
+                                                          "advantages",
+                                                          "logprobs",
+                                                          "clip_low_threshold",
+                                                          "clip_high_threshold",
+                                                          "sequence_ratio_mask"};
 
 Datum example() {
   return {.model_input = ModelInput::from_tokens({10, 11}),

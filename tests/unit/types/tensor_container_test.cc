@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsError;
-using testing::IsOk;
 using testing::IsOkAndHolds;
 
 using std::string_view_literals::operator""sv;

@@ -2,6 +2,7 @@
 #include "tinker/types/tinker_path.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -16,20 +17,20 @@ using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOkAndHolds;
 
-struct PathCase {
-  const char* text;
-  TinkerPath path;
-};
+TinkerPath path_of(std::string run, CheckpointType kind, std::string name) {
+  return {.training_run_id = std::move(run), .kind = kind, .name = std::move(name)};
+}
 
-const std::vector<PathCase> kPaths = {
-    {"tinker://run-1/weights/step-10", {"run-1", CheckpointType::training, "step-10"}},
-    {"tinker://run-1/sampler_weights/step-10", {"run-1", CheckpointType::sampler, "step-10"}},
-    {"tinker://run-1/external_weights/step-10", {"run-1", CheckpointType::external, "step-10"}},
-    {"tinker://s:train:0/weights/a b%20é", {"s:train:0", CheckpointType::training, "a b%20é"}},
+const std::vector<std::pair<const char*, TinkerPath>> kPaths = {
+    {"tinker://run-1/weights/step-10", path_of("run-1", CheckpointType::training, "step-10")},
+    {"tinker://run-1/sampler_weights/s", path_of("run-1", CheckpointType::sampler, "s")},
+    {"tinker://run-1/external_weights/e", path_of("run-1", CheckpointType::external, "e")},
+    {"tinker://s:train:0/weights/a b%20é",
+     path_of("s:train:0", CheckpointType::training, "a b%20é")},
     // "Empty run id or name is not rejected by the parser" (observed).
-    {"tinker:///weights/step-10", {"", CheckpointType::training, "step-10"}},
-    {"tinker://run-1/weights/", {"run-1", CheckpointType::training, ""}},
-    {"tinker:///weights/", {"", CheckpointType::training, ""}},
+    {"tinker:///weights/step-10", path_of("", CheckpointType::training, "step-10")},
+    {"tinker://run-1/weights/", path_of("run-1", CheckpointType::training, "")},
+    {"tinker:///weights/", path_of("", CheckpointType::training, "")},
 };
 
 TEST(TinkerPath, ReadsItsParts) {
@@ -45,9 +46,9 @@ TEST(TinkerPath, IsWrittenAsItWasRead) {
 }
 
 TEST(TinkerPath, NamesTheCheckpointWithinItsRun) {
-  EXPECT_EQ((TinkerPath{"r", CheckpointType::training, "n"}).checkpoint_id(), "weights/n");
-  EXPECT_EQ((TinkerPath{"r", CheckpointType::sampler, "n"}).checkpoint_id(), "sampler_weights/n");
-  EXPECT_EQ((TinkerPath{"r", CheckpointType::external, "n"}).checkpoint_id(), "external_weights/n");
+  EXPECT_EQ(path_of("r", CheckpointType::training, "n").checkpoint_id(), "weights/n");
+  EXPECT_EQ(path_of("r", CheckpointType::sampler, "n").checkpoint_id(), "sampler_weights/n");
+  EXPECT_EQ(path_of("r", CheckpointType::external, "n").checkpoint_id(), "external_weights/n");
 }
 
 TEST(TinkerPath, RefusesAnotherScheme) {

@@ -29,7 +29,6 @@ using ::testing::IsNan;
 using ::testing::StartsWith;
 using tinker::testing::echo;
 using tinker::testing::IsError;
-using tinker::testing::IsOk;
 using tinker::testing::IsOkAndHolds;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
