@@ -55,7 +55,8 @@ TensorData from_eigen(const Eigen::DenseBase<Derived>& values) {
 template <typename Derived>
   requires((std::same_as<typename Derived::Scalar, float> ||
             std::same_as<typename Derived::Scalar, std::int64_t>) &&
-           (Derived::IsRowMajor || Derived::IsVectorAtCompileTime))
+           (static_cast<bool>(Derived::IsRowMajor) ||
+            static_cast<bool>(Derived::IsVectorAtCompileTime)))
 TensorData borrow_eigen(const Eigen::PlainObjectBase<Derived>& values) {
   return TensorData::borrow(std::span<const typename Derived::Scalar>(
                                 values.data(), static_cast<std::size_t>(values.size())),

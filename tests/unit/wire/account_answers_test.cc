@@ -160,7 +160,9 @@ TEST(SaveWeightsExternalResponseJson, HasAPathAndASize) {  // PROTOCOL 9.44
       decode_json<SaveWeightsExternalResponseInternal>(
           R"({"path":"tinker://0f8fad5b:train:0/external_weights/final","size_bytes":1048576})"),
       IsOkAndHolds(SaveWeightsExternalResponseInternal{
-          .path = "tinker://0f8fad5b:train:0/external_weights/final", .size_bytes = 1048576}));
+          .path = "tinker://0f8fad5b:train:0/external_weights/final",
+          .size_bytes = 1048576,
+          .has_type = false}));
 }
 
 TEST(ExternalWeightsUrlsJson, ListsSignedUrls) {  // PROTOCOL 9.45
