@@ -66,6 +66,7 @@ class [[nodiscard]] Result {
     if (!ok()) throw ResultError(error());
     return **this;
   }
+  // NOLINTNEXTLINE(modernize-use-nodiscard): calling it only to throw is fine.
   const T& value() const& {
     if (!ok()) throw ResultError(error());
     return **this;
@@ -129,8 +130,11 @@ class [[nodiscard]] Result<void> {
   (co_return, TINKER_CONCAT_(tinker_try_, __LINE__), first __VA_OPT__(, ) __VA_ARGS__)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the arguments are a keyword, a name and a declaration.
+// The else belongs to the macro, so that one after it binds where it seems to.
 #define TINKER_TRY_(leave, tmp, expression) \
-  if (auto tmp = (expression); !tmp.ok()) leave std::move(tmp).error()
+  if (auto tmp = (expression); tmp.ok()) {  \
+  } else                                    \
+    leave std::move(tmp).error()
 #define TINKER_TRY_VALUE_(leave, tmp, declaration, ...) \
   auto tmp = (__VA_ARGS__);                             \
   if (!tmp.ok()) leave std::move(tmp).error();          \

@@ -15,6 +15,7 @@ class Piece {
   Piece(std::string_view text) : text_(text) {}
   Piece(const char* text) : text_(text) {}
   Piece(const std::string& text) : text_(text) {}
+  Piece(bool) = delete;  // it would go as a character or a number
   Piece(char c) : digits_{c}, text_(digits_.data(), 1) {}
   template <typename Number>
     requires(std::integral<Number> || std::floating_point<Number>) &&

@@ -1,5 +1,6 @@
 #include <exception>
 #include <iostream>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +14,13 @@ int run(int argc, char** argv) {
   int status = tinker::cli::kOk;
   tinker::cli::add_version_command(app, status);
   tinker::cli::add_wire_command(app, status);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const auto is_first = [&](const CLI::App* command) { return command->get_name() == first; };
+  if (!first.empty() && first.front() != '-' && app.get_subcommands(is_first).empty()) {
+    std::cerr << "tinker: unknown command '" << first
+              << "', expected one of those that 'tinker --help' shows\n";
+    return tinker::cli::kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

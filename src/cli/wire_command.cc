@@ -1,9 +1,7 @@
 #include <iomanip>
 #include <iostream>
 #include <iterator>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -22,8 +20,8 @@ using wire::WireType;
 struct WireOptions {
   bool list = false;
   std::string type = {};
-  std::optional<Encoding> from = {};
-  std::optional<Encoding> to = {};
+  std::string from = {};
+  std::string to = {};
   bool lines = false;
   bool lenient = false;
 };
@@ -53,7 +51,9 @@ struct Transcoder {
     std::vector<std::string> unknown;
     auto output =
         type.transcode(std::move(input), from, to, {.policy = policy, .unknown_members = &unknown});
-    for (const auto& path : unknown) std::cerr << path << ": unknown member, passed over\n";
+    if (policy == wire::Policy::lenient) {
+      for (const auto& path : unknown) std::cerr << path << ": unknown member, passed over\n";
+    }
     return output;
   }
 };
@@ -104,6 +104,11 @@ int transcode_lines(const Transcoder& transcode) {
   return kOk;
 }
 
+/// The encoding named on the command line, else the usual one.
+Encoding encoding_of(std::string_view name, Encoding usual) {
+  return name.empty() ? usual : name == "json" ? Encoding::json : Encoding::proto;
+}
+
 bool has(const WireType& type, Encoding encoding) {
   return encoding == Encoding::json ? type.has_json : type.has_proto;
 }
@@ -120,8 +125,8 @@ int run_wire(const WireOptions& options) {
   const Encoding usual = type->has_json ? Encoding::json : Encoding::proto;
   const Transcoder transcode = {
       .type = *type,
-      .from = options.from.value_or(usual),
-      .to = options.to.value_or(usual),
+      .from = encoding_of(options.from, usual),
+      .to = encoding_of(options.to, usual),
       .policy = options.lenient ? wire::Policy::lenient : wire::Policy::strict};
   for (const Encoding encoding : {transcode.from, transcode.to}) {
     if (has(*type, encoding)) continue;
@@ -139,15 +144,13 @@ void add_wire_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<WireOptions>();
   CLI::App* command = app.add_subcommand(
       "wire", "Read a wire type from standard input and write it as it would be sent");
-  static const std::map<std::string, Encoding> encodings = {{"json", Encoding::json},
-                                                            {"proto", Encoding::proto}};
   auto* type = command->add_option("TYPE", options->type, "Official class name in snake case");
   auto* list = command->add_flag("--list", options->list, "List all types: name, kind, encodings");
   type->excludes(list);
-  command->add_option("--from", options->from, "Encoding of the input: json or proto")
-      ->transform(CLI::CheckedTransformer(encodings));
-  command->add_option("--to", options->to, "Encoding of the output: json or proto")
-      ->transform(CLI::CheckedTransformer(encodings));
+  command->add_option("--from", options->from, "Encoding of the input")
+      ->check(CLI::IsMember({"json", "proto"}));
+  command->add_option("--to", options->to, "Encoding of the output")
+      ->check(CLI::IsMember({"json", "proto"}));
   command->add_flag("--lines", options->lines, "One document per line, binary ones in base64");
   command->add_flag("--lenient",
                     options->lenient,

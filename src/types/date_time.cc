@@ -110,12 +110,16 @@ Result<DateTime> DateTime::parse(std::string_view text) {
 Result<DateTime> DateTime::from_unix(double seconds) {
   // Beyond this (the year 2603) a number means milliseconds, as the official SDK reads it.
   constexpr double kLargestSeconds = 2e10;
-  const double micros = std::round(seconds * (std::abs(seconds) > kLargestSeconds ? 1e3 : 1e6));
-  if (std::isnan(micros) || micros < static_cast<double>(microseconds(kFirst).count()) ||
-      micros >= static_cast<double>(microseconds(kEnd).count())) {
+  const double unit = std::abs(seconds) > kLargestSeconds ? 1e3 : 1e6;
+  const double whole = std::trunc(seconds);
+  if (std::isnan(whole) || std::abs(whole) >= 0x1.0p63 / unit)
     return bad_date(base::concat(seconds));
-  }
-  return DateTime(Instant(microseconds(static_cast<microseconds::rep>(micros))));
+  // Whole units and the rest apart: their sum in one double would lose microseconds.
+  const microseconds time(static_cast<microseconds::rep>(whole) *
+                              static_cast<microseconds::rep>(unit) +
+                          std::llround((seconds - whole) * unit));
+  if (time < kFirst || time >= kEnd) return bad_date(base::concat(seconds));
+  return DateTime(Instant(time));
 }
 
 std::string DateTime::to_string() const {

@@ -72,7 +72,7 @@ Result<TensorData::Values> convert(std::string_view name, std::span<const double
   std::vector<std::int64_t> ints;
   ints.reserve(values.size());
   for (const double value : values) {
-    if (!(std::abs(value) < 0x1.0p63)) {
+    if (std::isnan(value) || value < -0x1.0p63 || value >= 0x1.0p63) {
       return invalid(base::concat(name, ": expected integers of 64 bits, found ", value));
     }
     ints.push_back(static_cast<std::int64_t>(value));
@@ -112,6 +112,7 @@ Result<TensorData> make_loss_input(std::string_view name,
     }
     flat.insert(flat.end(), rows[i].begin(), rows[i].end());
   }
+  if (rows.empty()) return make_loss_input(name, flat);
   TINKER_TRY(auto converted, convert(name, flat));
   return TensorData(std::move(converted),
                     TensorData::Shape{std::ssize(rows), static_cast<std::int64_t>(columns)});
@@ -128,8 +129,9 @@ Result<void> Datum::validate() const {
         "provenance comes as a pair: fill model_input_spans and loss_fn_input_spans, or neither");
   }
   if (model_input_spans.empty()) return {};
-  TINKER_TRY(const auto length, model_input.length());
-  if (auto ok = validate_spans(model_input_spans, length); !ok) {
+  const auto length = model_input.length();
+  if (!length) return length.error().with_context("model_input");
+  if (auto ok = validate_spans(model_input_spans, *length); !ok) {
     return ok.error().with_context("model_input_spans");
   }
   if (auto ok = validate_spans(loss_fn_input_spans, target_length(loss_fn_inputs)); !ok) {

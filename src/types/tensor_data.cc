@@ -163,8 +163,14 @@ Result<void> TensorData::validate() const {
 }
 
 Result<TensorData> TensorData::to_dense(std::int64_t pad) const {
+  // A few bytes of indices can claim any shape; this one still fits into a large machine's memory.
+  constexpr std::int64_t kMostCells = std::int64_t{1} << 30U;
   TINKER_TRY(validate());
-  if (!is_sparse()) return *this;
+  if (!is_sparse() || !shape_) return *this;
+  if (const auto cells = cell_count(*shape_); !cells || *cells > kMostCells) {
+    return invalid(base::concat(
+        "expected at most ", kMostCells, " cells to write out, found shape ", text_of(*shape_)));
+  }
   return std::visit([&](const auto& listed) { return scatter(listed, *indices_, *shape_, pad); },
                     values_);
 }

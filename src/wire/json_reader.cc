@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <simdjson.h>
@@ -113,6 +112,9 @@ bool JsonView::visit_members(MemberVisitor visit, void* context) const {
 
 namespace {
 
+/// The first double that rounds to an infinite float.
+constexpr double kBeyondFloat = 0x1.ffffffp127;
+
 template <typename T, typename Convert>
 std::optional<std::size_t> append_all(const simdjson::dom::array& array,
                                       std::vector<T>& out,
@@ -148,7 +150,7 @@ std::optional<std::size_t> JsonView::append_to(std::vector<float>& out) const {
   return append_all(Access::array(*this), out, [](element value) {
     double wide = 0.0;
     if (!value.is_number() || value.get_double().get(wide) != simdjson::SUCCESS ||
-        std::abs(wide) > double{std::numeric_limits<float>::max()}) {
+        std::abs(wide) >= kBeyondFloat) {
       return std::optional<float>();
     }
     return std::optional(static_cast<float>(wide));

@@ -62,9 +62,19 @@ void JsonWriter::floating(Float value) {
     }
     return literal(std::isnan(value) ? R"("NaN")" : value > 0 ? R"("inf")" : R"("-inf")");
   }
-  const std::size_t before = out_.size();
-  digits(value);
-  if (out_.find_first_of(".e", before) == std::string::npos) out_ += ".0";
+  // Plain digits for ordinary magnitudes, an exponent beyond: the shortest text of either form
+  // reads back as the same number, and this is how the official SDK writes it.
+  const Float magnitude = std::abs(value);
+  const bool plain = magnitude == 0 || (magnitude >= Float(1e-4) && magnitude < Float(1e16));
+  std::array<char, 32> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below.
+  const char* end = std::to_chars(text.data(),
+                                  text.data() + text.size(),
+                                  value,
+                                  plain ? std::chars_format::fixed : std::chars_format::scientific)
+                        .ptr;
+  const std::string_view shortest(text.data(), static_cast<std::size_t>(end - text.data()));
+  literal(shortest);
+  if (plain && shortest.find('.') == std::string_view::npos) out_ += ".0";
 }
 
 void JsonWriter::number(double value) {

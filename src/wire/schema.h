@@ -77,6 +77,7 @@ struct JsonCodec {
   static constexpr bool kSchemaDriven = true;
 
   static bool read(JsonView value, T& out, Decoder& decoder) {
+    out = T();  // a repeated member counts alone, nothing of the first one stays
     return read_object(value, &out, schema_of<T>(), decoder);
   }
   static void write(const T& in, JsonWriter& writer) { write_object(&in, schema_of<T>(), writer); }

@@ -4,6 +4,22 @@
 
 #include "tinker/result.h"
 
+namespace tinker {
+
+/// How GoogleTest shows a result that it did not expect.
+template <typename T>
+void PrintTo(const Result<T>& result, std::ostream* out) {
+  if (!result.ok()) {
+    *out << "error: " << result.error().to_string();
+  } else if constexpr (std::is_void_v<T>) {
+    *out << "ok";
+  } else {
+    *out << "ok: " << ::testing::PrintToString(*result);
+  }
+}
+
+}  // namespace tinker
+
 /// GoogleMock matchers for `Result`. Needs gmock; nothing else of the library does.
 namespace tinker::testing {
 

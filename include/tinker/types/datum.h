@@ -56,7 +56,7 @@ struct Datum {
 };
 
 /// `Datum::validate()` for a batch; the error names the datum too:
-/// "data[3].loss_fn_inputs.weights".
+/// "data[3]: loss_fn_inputs.weights: ...".
 Result<void> validate(std::span<const Datum> data);
 
 /// The element type the built-in losses expect of an input, or nothing when the name is not theirs.
