@@ -3,7 +3,7 @@
 #include <tinker/tinker.h>
 
 int main() {
-  tinker::Datum datum = {
+  const tinker::Datum datum = {
       .model_input = tinker::ModelInput::from_tokens({464, 3139, 286, 4881, 318}),
       .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{3139, 286, 4881, 318, 6342}},
                          {"weights", std::vector<float>{0, 0, 0, 0, 1}}},

@@ -4,9 +4,11 @@
 
 #include <tinker/tinker.h>
 
+namespace {
+
 //! [datum]
 /// Next-token prediction: position i learns token i + 1; prompt positions weigh nothing.
-static tinker::Datum make_datum(std::vector<std::int32_t> tokens, std::size_t prompt_length) {
+tinker::Datum make_datum(std::vector<std::int32_t> tokens, std::size_t prompt_length) {
   const std::vector<std::int64_t> targets(tokens.begin() + 1, tokens.end());
   std::vector<float> weights(targets.size(), 1.0F);
   for (std::size_t i = 0; i + 1 < prompt_length; ++i) weights[i] = 0.0F;
@@ -17,6 +19,8 @@ static tinker::Datum make_datum(std::vector<std::int32_t> tokens, std::size_t pr
   };
 }
 //! [datum]
+
+}  // namespace
 
 int main() {
   std::vector<tinker::Datum> batch = {

@@ -5,11 +5,15 @@
 
 #include <tinker/tinker.h>
 
-static tinker::Result<std::string> describe(std::string_view text) {
+namespace {
+
+tinker::Result<std::string> describe(std::string_view text) {
   TINKER_TRY(const auto path, tinker::TinkerPath::parse(text));
   return "run " + path.training_run_id + ", " + std::string(to_string(path.kind)) +
          " checkpoint '" + path.name + "'";
 }
+
+}  // namespace
 
 int main() {
   for (const std::string_view text : {

@@ -157,7 +157,7 @@ void add_wire_command(CLI::App& app, int& status) {
                     "Read requests as a server does that meets newer clients: report unknown "
                     "members on standard error instead of refusing them");
   command->footer("Without --from and --to: json where the type has it, else proto.");
-  command->callback([options, command, &status] {
+  command->callback([options, &status] {
     if (!options->list && options->type.empty()) throw CLI::RequiredError("TYPE or --list");
     status = run_wire(*options);
   });

@@ -358,11 +358,11 @@ struct ProtoMap {
 
   template <typename Sink>
   static void write(ProtoWriter<Sink>& writer, std::uint32_t number, const Map& map) {
-    for (const auto& [key, value] : map) {
-      const Path::Step step(writer.path(), key);
+    for (const auto& item : map) {
+      const Path::Step step(writer.path(), item.first);
       writer.message(number, [&](auto& entry) {
-        ProtoCodec<std::string>::write(entry, 1, key);
-        ValueCodec::write(entry, 2, value);
+        ProtoCodec<std::string>::write(entry, 1, item.first);
+        ValueCodec::write(entry, 2, item.second);
       });
     }
   }

@@ -266,10 +266,10 @@ void write_record(ProtoWriter<Sink>& writer,
                   std::span<const NamedTensors> datums,
                   std::string_view type) {
   ProtoCodec<std::string>::write(writer, 1, type);
-  for (const auto& [name, tensor] : datums.front()) {
-    writer.message(2, [&, &key = name](auto& entry) {
-      ProtoCodec<std::string>::write(entry, 1, key);
-      entry.message(2, [&](auto& field) { write_batched_tensor(field, datums, key); });
+  for (const auto& item : datums.front()) {
+    writer.message(2, [&](auto& entry) {
+      ProtoCodec<std::string>::write(entry, 1, item.first);
+      entry.message(2, [&](auto& field) { write_batched_tensor(field, datums, item.first); });
     });
   }
   writer.varint(3, datums.size());

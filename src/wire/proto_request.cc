@@ -207,10 +207,10 @@ struct ProtoLegacyConfig {
 
   template <typename Sink>
   static void write(ProtoWriter<Sink>& writer, std::uint32_t number, const LossFnConfig& config) {
-    for (const auto& [key, value] : config) {
-      if (const auto* as_number = std::get_if<double>(&value)) {
+    for (const auto& item : config) {
+      if (const auto* as_number = std::get_if<double>(&item.second)) {
         writer.message(number, [&](auto& entry) {
-          ProtoCodec<std::string>::write(entry, 1, key);
+          ProtoCodec<std::string>::write(entry, 1, item.first);
           entry.fixed64(2, *as_number);
         });
       }

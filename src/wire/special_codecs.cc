@@ -120,9 +120,9 @@ void JsonCodec<TensorData>::write(const TensorData& in, JsonWriter& writer) {
   std::visit([&](const auto& values) { write_values(values, writer); }, in.values());
   writer.key("dtype");
   writer.string(to_string(in.dtype()));
-  if (in.shape()) {
+  if (const auto& shape = in.shape()) {
     writer.key("shape");
-    JsonCodec<TensorData::Shape>::write(*in.shape(), writer);
+    JsonCodec<TensorData::Shape>::write(*shape, writer);
   }
   if (in.is_sparse()) {
     writer.key("sparse_crow_indices");
