@@ -3,8 +3,9 @@ function(tinker_target name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_compile_options(${name} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${TINKER_WERROR}>:-Werror>
-    # g++ 12 at -O3 takes the flag of an empty std::optional inside an aggregate for uninitialized.
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    # False alarms of g++ 12: the flag of an empty std::optional inside an aggregate (maybe-uninitialized), and
+    # "text" + std::string (restrict).
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-restrict>)
 endfunction()
 
 # tinker_layer(NAME SOURCES ... DEPENDS ...): one folder of src/ as a static library, `tinker_NAME`.
