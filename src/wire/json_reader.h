@@ -39,6 +39,7 @@ class JsonView {
 
   /// Calls `visit(JsonView)` for each element of an array until it returns false; true when all
   /// were visited.
+  // NOLINTBEGIN(modernize-use-nodiscard): only visitors that stop care about the result.
   template <typename Visit>
   bool for_each_element(Visit visit) const {
     return visit_elements(
@@ -53,6 +54,7 @@ class JsonView {
         },
         &visit);
   }
+  // NOLINTEND(modernize-use-nodiscard)
   /// The member of that name, the last one when it is repeated.
   [[nodiscard]] std::optional<JsonView> member(std::string_view name) const;
 

@@ -46,6 +46,7 @@ struct ProtoBatchedTensor {
 };
 
 bool read_record(pbf_reader reader, ArrayRecord& out, ProtoDecoder& decoder) {
+  std::map<std::string, std::size_t> places;  // a repeated name replaces, in its first place
   while (reader.next()) {
     if (reader.tag() == 2 && reader.wire_type() == pbf_wire_type::length_delimited) {
       std::pair<std::string, BatchedTensor> field;
@@ -53,8 +54,9 @@ bool read_record(pbf_reader reader, ArrayRecord& out, ProtoDecoder& decoder) {
               reader.get_message(), field.first, field.second, decoder)) {
         return false;
       }
-      std::erase_if(out.fields, [&](const auto& other) { return other.first == field.first; });
-      out.fields.push_back(std::move(field));
+      const auto [place, is_new] = places.try_emplace(field.first, out.fields.size());
+      if (is_new) out.fields.emplace_back();
+      out.fields[place->second] = std::move(field);
     } else if (reader.tag() == 3 && reader.wire_type() == pbf_wire_type::varint) {
       out.num_datums = reader.get_int64();
     } else if (!read_unknown_field(

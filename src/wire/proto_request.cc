@@ -63,47 +63,53 @@ constexpr std::uint32_t kChunkNumber<ImageChunk> = 2;
 template <>
 constexpr std::uint32_t kChunkNumber<DmelChunk> = 3;
 
-bool has_field(pbf_reader message, std::uint32_t number) {
+bool has_text_field(pbf_reader message, std::uint32_t number) {
   while (message.next()) {
-    if (message.tag() == number) return true;
+    if (message.tag() == number && message.wire_type() == pbf_wire_type::length_delimited)
+      return true;
     message.skip();
   }
   return false;
 }
 
+/// What was read of a Chunk so far.
+struct PartialChunk {
+  std::optional<ModelInputChunk> chunk = {};
+  bool has_format = false;  // an image must say it, no default fits
+};
+
 template <typename T>
-bool read_chunk_arm(pbf_reader& reader,
-                    std::optional<ModelInputChunk>& out,
-                    ProtoDecoder& decoder) {
-  const pbf_reader message = reader.get_message();
-  if constexpr (std::is_same_v<T, ImageChunk>) {
-    const Path::Step step(decoder.path(), "format");
-    if (!has_field(message, 2))
-      return decoder.fail("expected 'png' or 'jpeg', found no such field");
-  }
+bool read_chunk_arm(pbf_reader& reader, PartialChunk& out, ProtoDecoder& decoder) {
   // A repeated arm merges into the first one, another arm replaces it.
-  if (!out || !std::holds_alternative<T>(*out)) out = T{};
-  return read_fields(message, std::get<T>(*out), decoder);
+  if (!out.chunk || !std::holds_alternative<T>(*out.chunk)) out = {.chunk = T{}};
+  const pbf_reader message = reader.get_message();
+  if constexpr (std::is_same_v<T, ImageChunk>) out.has_format |= has_text_field(message, 2);
+  return read_fields(message, std::get<T>(*out.chunk), decoder);
 }
 
 bool read_chunk(pbf_reader reader, ModelInputChunk& out, ProtoDecoder& decoder) {
-  std::optional<ModelInputChunk> chunk;
+  PartialChunk partial;
   while (reader.next()) {
     const bool is_message = reader.wire_type() == pbf_wire_type::length_delimited;
     bool ok = true;
     if (is_message && reader.tag() == kChunkNumber<EncodedTextChunk>) {
-      ok = read_chunk_arm<EncodedTextChunk>(reader, chunk, decoder);
+      ok = read_chunk_arm<EncodedTextChunk>(reader, partial, decoder);
     } else if (is_message && reader.tag() == kChunkNumber<ImageChunk>) {
-      ok = read_chunk_arm<ImageChunk>(reader, chunk, decoder);
+      ok = read_chunk_arm<ImageChunk>(reader, partial, decoder);
     } else if (is_message && reader.tag() == kChunkNumber<DmelChunk>) {
-      ok = read_chunk_arm<DmelChunk>(reader, chunk, decoder);
+      ok = read_chunk_arm<DmelChunk>(reader, partial, decoder);
     } else {
       ok = read_unknown_field(reader, Members::closed, decoder);
     }
     if (!ok) return false;
   }
-  if (!chunk) return decoder.fail("expected encoded_text, image or dmel, found none of them");
-  out = *std::move(chunk);
+  if (!partial.chunk)
+    return decoder.fail("expected encoded_text, image or dmel, found none of them");
+  if (std::holds_alternative<ImageChunk>(*partial.chunk) && !partial.has_format) {
+    const Path::Step step(decoder.path(), "format");
+    return decoder.fail("expected 'png' or 'jpeg', found no such field");
+  }
+  out = *std::move(partial.chunk);
   return true;
 }
 

@@ -118,9 +118,11 @@ using CodecOf = JsonCodec<typename MemberOf<decltype(kMember)>::Type>;
 /// A text as a template argument.
 template <std::size_t kSize>
 struct Text {
-  char chars[kSize];  // NOLINT(modernize-avoid-c-arrays): only an array can be deduced here.
-  // NOLINTNEXTLINE(google-explicit-constructor): literals are texts.
+  // NOLINTBEGIN(modernize-avoid-c-arrays, google-explicit-constructor): a literal is an array and a
+  // text.
+  char chars[kSize];
   consteval Text(const char (&text)[kSize]) { std::copy_n(text, kSize, chars); }
+  // NOLINTEND(modernize-avoid-c-arrays, google-explicit-constructor)
   [[nodiscard]] constexpr std::string_view view() const { return {chars, kSize - 1}; }
 };
 
@@ -133,9 +135,9 @@ T argument_of(std::optional<Violation> (*)(const T&));
 
 /// `Schema::check` from a function of the struct itself.
 template <auto kCheck>
-constexpr auto check_with = [](const void* object) {
+std::optional<Violation> check_with(const void* object) {
   return kCheck(*static_cast<const decltype(detail::argument_of(kCheck))*>(object));
-};
+}
 
 /// A member that must be there.
 template <auto kMember, typename Codec = detail::CodecOf<kMember>>
@@ -157,6 +159,7 @@ constexpr Field nullable(std::string_view name, Presence presence = Presence::de
   field.is_omitted = [](const void* object) {
     return !(static_cast<const Object*>(object)->*kMember).has_value();
   };
+  field.missing = [](void* object) { (static_cast<Object*>(object)->*kMember).reset(); };
   return field;
 }
 

@@ -51,10 +51,9 @@ TEST(CheckpointsListJson, ReadsTheExample) {  // PROTOCOL 9.24
 }
 
 TEST(CheckpointsListJson, MayHaveACursor) {  // PROTOCOL 7.8, 9.30
-  EXPECT_THAT(
-      decode_json<CheckpointsListResponse>(
-          R"({"checkpoints":[],"cursor":{"offset":0,"limit":100,"total_count":0}})"),
-      IsOkAndHolds(CheckpointsListResponse{.cursor = Cursor{.offset = 0, .limit = 100}}));
+  EXPECT_THAT(decode_json<CheckpointsListResponse>(
+                  R"({"checkpoints":[],"cursor":{"offset":0,"limit":100,"total_count":0}})"),
+              IsOkAndHolds(CheckpointsListResponse{.cursor = Cursor{.offset = 0, .limit = 100}}));
 }
 
 TEST(CursorJson, NeedsAllThreeNumbers) {  // PROTOCOL 7.8
@@ -95,22 +94,22 @@ TEST(CheckpointJson, KeepsTypesOfTheFuture) {  // WIRE_TOOL; PROTOCOL 7.7 has cl
 }
 
 TEST(CheckpointJson, RefusesANullPublic) {  // PROTOCOL 7.7: not null
-  EXPECT_THAT(decode_json<Checkpoint>(
-                  R"({"checkpoint_id":"weights/a","checkpoint_type":"training",)"
-                  R"("time":"2026-03-01T10:00:00Z","tinker_path":"t","public":null})"),
-              IsError(ErrorCode::invalid_response, "public: expected true or false, found null"));
+  EXPECT_THAT(
+      decode_json<Checkpoint>(R"({"checkpoint_id":"weights/a","checkpoint_type":"training",)"
+                              R"("time":"2026-03-01T10:00:00Z","tinker_path":"t","public":null})"),
+      IsError(ErrorCode::invalid_response, "public: expected true or false, found null"));
 }
 
 TEST(TrainingRunJson, ReadsWhatIsRequired) {  // PROTOCOL 7.9, 9.23
-  EXPECT_THAT(decode_json<TrainingRun>(
-                  R"({"training_run_id":"9a:train:0","base_model":"Qwen/Qwen3-8B",)"
-                  R"("model_owner":"o","is_lora":true,)"
-                  R"("last_request_time":"2026-03-01T10:00:00Z"})"),
-              IsOkAndHolds(TrainingRun{.training_run_id = "9a:train:0",
-                                       .base_model = "Qwen/Qwen3-8B",
-                                       .model_owner = "o",
-                                       .is_lora = true,
-                                       .last_request_time = at("2026-03-01T10:00:00Z")}));
+  EXPECT_THAT(
+      decode_json<TrainingRun>(R"({"training_run_id":"9a:train:0","base_model":"Qwen/Qwen3-8B",)"
+                               R"("model_owner":"o","is_lora":true,)"
+                               R"("last_request_time":"2026-03-01T10:00:00Z"})"),
+      IsOkAndHolds(TrainingRun{.training_run_id = "9a:train:0",
+                               .base_model = "Qwen/Qwen3-8B",
+                               .model_owner = "o",
+                               .is_lora = true,
+                               .last_request_time = at("2026-03-01T10:00:00Z")}));
 }
 
 TEST(TrainingRunsJson, ReadsTheExample) {  // PROTOCOL 9.22
@@ -203,10 +202,10 @@ TEST(TraceExportJson, ReportsItsState) {  // PROTOCOL 7.1, 9.34
           R"({"status":"ready","url":"https://storage.example/s.pftrace?sig=…"})"),
       IsOkAndHolds(SessionTraceExportPollResponse{
           .status = TraceExportStatus::ready, .url = "https://storage.example/s.pftrace?sig=…"}));
-  EXPECT_THAT(decode_json<SessionTraceExportPollResponse>(
-                  R"({"status":"failed","error":"no events"})"),
-              IsOkAndHolds(SessionTraceExportPollResponse{.status = TraceExportStatus::failed,
-                                                          .error = "no events"}));
+  EXPECT_THAT(
+      decode_json<SessionTraceExportPollResponse>(R"({"status":"failed","error":"no events"})"),
+      IsOkAndHolds(SessionTraceExportPollResponse{.status = TraceExportStatus::failed,
+                                                  .error = "no events"}));
 }
 
 // ---- 9.35, 9.36, 9.47: audit and billing
@@ -229,9 +228,9 @@ TEST(AuditLogJson, KeepsDetailsAndRefusesNull) {  // PROTOCOL 9.35: default {}, 
   constexpr std::string_view kText =
       R"({"timestamp":"2026-01-15T09:00:00Z","event":"e","event_details":{"a":[1,null]}})";
   EXPECT_THAT(echo<AuditLogEntry>(kText), IsOkAndHolds(kText));
-  EXPECT_THAT(decode_json<AuditLogEntry>(R"({"timestamp":0,"event":"e","event_details":null})"),
-              IsError(ErrorCode::invalid_response,
-                      "event_details: expected an object, found null"));
+  EXPECT_THAT(
+      decode_json<AuditLogEntry>(R"({"timestamp":0,"event":"e","event_details":null})"),
+      IsError(ErrorCode::invalid_response, "event_details: expected an object, found null"));
 }
 
 TEST(BillingUsageJson, ReadsTheExample) {  // PROTOCOL 9.36
@@ -279,10 +278,18 @@ TEST(StorageUsageJson, ReadsTheExample) {  // PROTOCOL 9.47
 // ---- 9.3, 9.6, 9.48: credentials and telemetry
 
 TEST(AuthTokenJson, HoldsTheJwt) {  // PROTOCOL 9.3
-  const auto answer = decode_json<AuthTokenResponse>(R"({"jwt":"eyJhbGciOiJSUzI1NiJ9.e30.c2ln"})");
+  constexpr std::string_view kJwt =
+      "eyJhbGciOiJSUzI1NiJ9."
+      "eyJleHAiOjQxMDI0NDQ4MDAsInN1YiI6InRtbDpvcmdhbml6YXRpb25fdXNlcjphYmMiLCJv"
+      "cmdfaWQiOiJsYWIiLCJlbWFpbCI6ImFkYUBleGFtcGxlLmNvbSJ9.c2ln";
+  const auto answer = decode_json<AuthTokenResponse>(R"({"jwt":")" + std::string(kJwt) + R"("})");
   ASSERT_THAT(answer, IsOk());
-  EXPECT_EQ(answer->jwt.expose(), "eyJhbGciOiJSUzI1NiJ9.e30.c2ln");
-  EXPECT_FALSE(decode_json<AuthTokenResponse>("{}").ok());
+  EXPECT_EQ(answer->jwt.expose(), kJwt);
+}
+
+TEST(AuthTokenJson, NeedsTheJwt) {  // PROTOCOL 9.3: required
+  EXPECT_THAT(decode_json<AuthTokenResponse>("{}"),
+              IsError(ErrorCode::invalid_response, StartsWith("jwt: expected a string")));
 }
 
 TEST(AuthTokenJson, DoesNotRepeatAWrongValue) {  // STYLE 4: messages hold no secret
@@ -301,14 +308,14 @@ TEST(SelfApiKeyJson, SaysWhoTheKeyBelongsTo) {  // PROTOCOL 9.48
   const auto answer = decode_json<SelfApiKeyResponse>(
       R"({"key_id":12,"name":"laptop","note":"","details":{"org_details":{"name":"Lab"},)"
       R"("user_details":{"email":"ada@example.com"}}})");
-  EXPECT_THAT(answer,
-              IsOkAndHolds(SelfApiKeyResponse{
-                  .key_id = 12,
-                  .name = "laptop",
-                  .note = "",
-                  .details = {.org_details = {.name = "Lab"},
-                              .user_details = {.email = "ada@example.com"}},
-              }));
+  EXPECT_THAT(
+      answer,
+      IsOkAndHolds(SelfApiKeyResponse{
+          .key_id = 12,
+          .name = "laptop",
+          .note = "",
+          .details = {.org_details = {.name = "Lab"}, .user_details = {.email = "ada@example.com"}},
+      }));
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct Batched {
 Result<std::vector<TensorData>> tensors_of(std::string body) {
   TINKER_TRY(const auto output, decode_proto<ForwardBackwardOutput>(std::move(body)));
   std::vector<TensorData> tensors;
+  tensors.reserve(output.loss_fn_outputs.size());
   for (const auto& datum : output.loss_fn_outputs) tensors.push_back(datum.at("x"));
   return tensors;
 }
@@ -69,28 +70,36 @@ TEST(BatchedTensorProto, RefusesOtherTypes) {  // PROTOBUF 5.3.1
 
 TEST(BatchedTensorProto, ReadsFloat32AndInt64AsTheyAre) {
   EXPECT_THAT(one_of({.data = raw<float>({1.5F}), .offsets = {0, 4}}).floats(), ElementsAre(1.5F));
-  EXPECT_THAT(
-      one_of({.data = raw<std::int64_t>({-9}), .offsets = {0, 8}, .dtype = 2}).ints(),
-      ElementsAre(-9));
+  EXPECT_THAT(one_of({.data = raw<std::int64_t>({-9}), .offsets = {0, 8}, .dtype = 2}).ints(),
+              ElementsAre(-9));
 }
 
 TEST(BatchedTensorProto, WidensBfloat16BitForBit) {  // PROTOBUF 5.3.3
   const std::vector<std::uint16_t> narrow = {
-      0x0000, 0x8000,          // zeros
-      0x3f80, 0xbf80, 0x4049,  // 1, -1, about pi
-      0x7f7f, 0xff7f,          // largest
-      0x7f80, 0xff80,          // infinities
-      0x0001, 0x807f,          // subnormals
-      0x7fc0, 0x7fc1, 0xffaa,  // quiet NaNs with payloads
-      0x7f81, 0xff81,          // signalling NaNs
+      0x0000,
+      0x8000,  // zeros
+      0x3f80,
+      0xbf80,
+      0x4049,  // 1, -1, about pi
+      0x7f7f,
+      0xff7f,  // largest
+      0x7f80,
+      0xff80,  // infinities
+      0x0001,
+      0x807f,  // subnormals
+      0x7fc0,
+      0x7fc1,
+      0xffaa,  // quiet NaNs with payloads
+      0x7f81,
+      0xff81,  // signalling NaNs
   };
 
-  const auto tensor =
-      one_of({.data = raw(narrow),
-              .offsets = {0, static_cast<std::int64_t>(narrow.size() * 2)},
-              .dtype = 4});
+  const auto tensor = one_of({.data = raw(narrow),
+                              .offsets = {0, static_cast<std::int64_t>(narrow.size() * 2)},
+                              .dtype = 4});
 
   std::vector<std::uint32_t> expected;
+  expected.reserve(narrow.size());
   for (const auto value : narrow) expected.push_back(std::uint32_t{value} << 16U);
   EXPECT_EQ(bits_of(tensor), expected);
 }
@@ -127,9 +136,8 @@ TEST(BatchedTensorProto, ExtendsTheSignOfInt32) {  // PROTOBUF 5.3.3, 5.6: rando
 // ---- 5.3.2: offsets
 
 TEST(BatchedTensorProto, CutsAtByteOffsetsBeforeWidening) {  // PROTOBUF 5.3.2
-  const auto tensors = tensors_of(Batched{.data = raw<std::uint16_t>({0x3f80, 0x4000, 0x4040}),
-                                          .offsets = {0, 2, 6},
-                                          .dtype = 4}
+  const auto tensors = tensors_of(Batched{
+      .data = raw<std::uint16_t>({0x3f80, 0x4000, 0x4040}), .offsets = {0, 2, 6}, .dtype = 4}
                                       .record());
   ASSERT_THAT(tensors, IsOk());
   EXPECT_THAT(tensors->at(0).floats(), ElementsAre(1.0F));
@@ -137,7 +145,8 @@ TEST(BatchedTensorProto, CutsAtByteOffsetsBeforeWidening) {  // PROTOBUF 5.3.2
 }
 
 TEST(BatchedTensorProto, AllowsZeroLengthDatums) {  // PROTOBUF 5.3.4: equal neighbouring offsets
-  const auto tensors = tensors_of(Batched{.data = raw<float>({1.0F}), .offsets = {0, 0, 4, 4}}.record());
+  const auto tensors =
+      tensors_of(Batched{.data = raw<float>({1.0F}), .offsets = {0, 0, 4, 4}}.record());
   ASSERT_THAT(tensors, IsOk());
   EXPECT_EQ(tensors->at(0).shape(), Shape{0});
   EXPECT_EQ(tensors->at(1).shape(), Shape{1});
@@ -278,7 +287,8 @@ TEST(BatchedTensorProto, RecoversEveryCombination) {
 
 TEST(BatchedTensorProto, KeepsTheShapeOfEachChunk) {  // 5.6: three chunks with trailing 2, 6, 2
   const auto chunk = [](std::int64_t trailing, float value) {
-    return Batched{.data = raw(std::vector<float>(12, value)), .offsets = {0, 48}, .trailing = {trailing}}
+    return Batched{
+        .data = raw(std::vector<float>(12, value)), .offsets = {0, 48}, .trailing = {trailing}}
         .record();
   };
   const auto tensors = tensors_of(chunk(2, 1.0F) + chunk(6, 2.0F) + chunk(2, 3.0F));
@@ -303,14 +313,13 @@ TEST(BatchedTensorProto, WritesRaggedOutputsAsRectangularChunks) {  // 5.2
     return TensorData(Buffer<float>(std::vector<float>(static_cast<std::size_t>(rows * columns))),
                       Shape{rows, columns});
   };
-  const ForwardBackwardOutput output = {
-      .loss_fn_output_type = "T",
-      .loss_fn_outputs = {{{"x", matrix(6, 2)}},
-                          {{"x", matrix(1, 2)}},
-                          {{"x", matrix(2, 6)}},
-                          {{"x", matrix(6, 2)}},
-                          {{"x", std::vector<std::int64_t>{7}}},
-                          {{"x", std::vector<float>{}}}}};
+  const ForwardBackwardOutput output = {.loss_fn_output_type = "T",
+                                        .loss_fn_outputs = {{{"x", matrix(6, 2)}},
+                                                            {{"x", matrix(1, 2)}},
+                                                            {{"x", matrix(2, 6)}},
+                                                            {{"x", matrix(6, 2)}},
+                                                            {{"x", std::vector<std::int64_t>{7}}},
+                                                            {{"x", std::vector<float>{}}}}};
   EXPECT_THAT(decode_proto<ForwardBackwardOutput>(encode_proto(output).value()),
               IsOkAndHolds(output));
 }

@@ -24,8 +24,9 @@ std::string node_with(std::string_view args, std::string_view kwargs) {
 }
 
 TEST(CustomLossJson, AlwaysSendsAllFiveMembersOfANode) {  // 7.14
-  EXPECT_THAT(echo<CustomLossNode>(R"({"op":"placeholder","name":"x","target":"x"})"),
-              IsOkAndHolds(R"({"op":"placeholder","name":"x","target":"x","args":[],"kwargs":{}})"));
+  EXPECT_THAT(
+      echo<CustomLossNode>(R"({"op":"placeholder","name":"x","target":"x"})"),
+      IsOkAndHolds(R"({"op":"placeholder","name":"x","target":"x","args":[],"kwargs":{}})"));
 }
 
 TEST(CustomLossJson, KeepsEveryEncodedArgument) {  // 7.14: both tables
@@ -51,8 +52,8 @@ TEST(CustomLossJson, KeepsNumbersAsTheyWere) {  // 4.6
 TEST(CustomLossJson, KnowsEveryOperation) {  // 7.1
   for (const char* op :
        {"placeholder", "get_attr", "call_function", "call_method", "call_module", "output"}) {
-    const std::string body = R"({"op":")" + std::string(op) +
-                             R"(","name":"n","target":"t","args":[],"kwargs":{}})";
+    const std::string body =
+        R"({"op":")" + std::string(op) + R"(","name":"n","target":"t","args":[],"kwargs":{}})";
     EXPECT_THAT(echo<CustomLossNode>(body), IsOkAndHolds(body));
   }
   EXPECT_THAT(decode_json<CustomLossNode>(R"({"op":"jump","name":"n","target":"t"})"),

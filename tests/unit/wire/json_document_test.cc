@@ -107,7 +107,8 @@ TEST(JsonDocument, RefusesMalformedStructure) {
 
 // PROTOCOL 5: bare words and numbers beyond double range make a poll fail at once.
 TEST(JsonDocument, RefusesNumbersJsonDoesNotHave) {
-  for (const char* text : {"NaN", "Infinity", "-Infinity", "[NaN]", "1e400", "-1e400", "01", ".5"}) {
+  for (const char* text :
+       {"NaN", "Infinity", "-Infinity", "[NaN]", "1e400", "-1e400", "01", ".5"}) {
     EXPECT_THAT(JsonDocument::parse(text), Not(IsOk())) << text;
   }
 }

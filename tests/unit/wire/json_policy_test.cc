@@ -1,5 +1,5 @@
-// Members of requests that nobody knows: strict as the official models, or lenient for a server that
-// meets newer clients.
+// Members of requests that nobody knows: strict as the official models, or lenient for a server
+// that meets newer clients.
 
 #include <string>
 #include <vector>
@@ -42,9 +42,9 @@ struct Lenient {
 // ---- Strict (PROTOCOL 4.2)
 
 TEST(StrictPolicy, RefusesUnknownMembers) {
-  EXPECT_THAT(decode_json<GetInfoRequest>(R"({"model_id":"m","zz":1})"),
-              IsError(ErrorCode::invalid_argument,
-                      "zz: unknown member, expected one of model_id, type"));
+  EXPECT_THAT(
+      decode_json<GetInfoRequest>(R"({"model_id":"m","zz":1})"),
+      IsError(ErrorCode::invalid_argument, "zz: unknown member, expected one of model_id, type"));
 }
 
 TEST(StrictPolicy, NamesUnknownMembersOfNestedObjects) {
@@ -52,13 +52,14 @@ TEST(StrictPolicy, NamesUnknownMembersOfNestedObjects) {
                   R"({"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text","zz":1}]},)"
                   R"("sampling_params":{}})"),
               IsError(ErrorCode::invalid_argument, StartsWith("prompt.chunks[0].zz: unknown")));
-  EXPECT_THAT(decode_json<CreateModelRequest>(
-                  R"({"session_id":"s","model_seq_id":0,"base_model":"b",)"
-                  R"("lora_config":{"rank":1,"alpha":2}})"),
-              IsError(ErrorCode::invalid_argument, StartsWith("lora_config.alpha: unknown")));
+  EXPECT_THAT(
+      decode_json<CreateModelRequest>(R"({"session_id":"s","model_seq_id":0,"base_model":"b",)"
+                                      R"("lora_config":{"rank":1,"alpha":2}})"),
+      IsError(ErrorCode::invalid_argument, StartsWith("lora_config.alpha: unknown")));
 }
 
-TEST(StrictPolicy, PassesOverUnknownSamplingParameters) {  // PROTOCOL 4.2: SamplingParams is lenient
+TEST(StrictPolicy,
+     PassesOverUnknownSamplingParameters) {  // PROTOCOL 4.2: SamplingParams is lenient
   std::vector<std::string> unknown;
   EXPECT_THAT(decode_json<SamplingParams>(R"({"temprature":0.5})", {.unknown_members = &unknown}),
               IsOkAndHolds(SamplingParams{}));
@@ -79,10 +80,10 @@ TEST(StrictPolicy, PassesOverUnknownMembersOfTelemetryEvents) {  // WIRE_TOOL
 }
 
 TEST(StrictPolicy, PassesOverUnknownMembersOfASearchCursor) {  // WIRE_TOOL
-  EXPECT_THAT(decode_json<SessionSearchRequest>(
-                  R"({"cursor":{"last_created_at":"2026-01-01T00:00:00Z",)"
-                  R"("last_session_id":"s","zz":1}})"),
-              IsOk());
+  EXPECT_THAT(
+      decode_json<SessionSearchRequest>(R"({"cursor":{"last_created_at":"2026-01-01T00:00:00Z",)"
+                                        R"("last_session_id":"s","zz":1}})"),
+      IsOk());
 }
 
 TEST(StrictPolicy, NeedsUserMetadataOfASession) {
@@ -113,9 +114,9 @@ TEST(LenientPolicy, ReportsUnknownMembersOfAnUntaggedChunkOnce) {
 }
 
 TEST(LenientPolicy, NeedsNobodyToReportTo) {
-  EXPECT_THAT(decode_json<GetInfoRequest>(R"({"model_id":"m","zz":1})",
-                                          {.policy = Policy::lenient}),
-              IsOkAndHolds(GetInfoRequest{.model_id = "m"}));
+  EXPECT_THAT(
+      decode_json<GetInfoRequest>(R"({"model_id":"m","zz":1})", {.policy = Policy::lenient}),
+      IsOkAndHolds(GetInfoRequest{.model_id = "m"}));
 }
 
 TEST(LenientPolicy, HasNothingToReportForAKnownDocument) {
@@ -125,8 +126,7 @@ TEST(LenientPolicy, HasNothingToReportForAKnownDocument) {
 }
 
 TEST(LenientPolicy, RefusesUnknownSamplingParameters) {  // they would change the arithmetic
-  const Lenient<SampleRequest> read(
-      R"({"prompt":{"chunks":[]},"sampling_params":{"min_p":0.1}})");
+  const Lenient<SampleRequest> read(R"({"prompt":{"chunks":[]},"sampling_params":{"min_p":0.1}})");
   EXPECT_THAT(read.result,
               IsError(ErrorCode::invalid_argument, StartsWith("sampling_params.min_p: unknown")));
 }
@@ -156,9 +156,9 @@ TEST(LenientPolicy, RefusesUnknownMembersOfATensor) {
   const Lenient<SampleRequest> read(
       R"({"prompt":{"chunks":[]},"sampling_params":{},)"
       R"("target_prompt_logprobs":{"data":[1],"dtype":"int64","scale":2.0}})");
-  EXPECT_THAT(read.result,
-              IsError(ErrorCode::invalid_argument,
-                      StartsWith("target_prompt_logprobs.scale: unknown")));
+  EXPECT_THAT(
+      read.result,
+      IsError(ErrorCode::invalid_argument, StartsWith("target_prompt_logprobs.scale: unknown")));
 }
 
 TEST(LenientPolicy, AcceptsASessionWithoutMetadata) {  // PROTOCOL 9.4: null would be omitted
@@ -167,9 +167,9 @@ TEST(LenientPolicy, AcceptsASessionWithoutMetadata) {  // PROTOCOL 9.4: null wou
 }
 
 TEST(LenientPolicy, StillRefusesWhatIsWrong) {
-  EXPECT_THAT(Lenient<GetInfoRequest>("{}").result,
-              IsError(ErrorCode::invalid_argument,
-                      "model_id: expected a string, found no such member"));
+  EXPECT_THAT(
+      Lenient<GetInfoRequest>("{}").result,
+      IsError(ErrorCode::invalid_argument, "model_id: expected a string, found no such member"));
   EXPECT_THAT(Lenient<GetInfoRequest>(R"({"model_id":"m","type":"x"})").result,
               IsError(ErrorCode::invalid_argument, "type: expected 'get_info', found 'x'"));
   EXPECT_THAT(Lenient<SampleRequest>(R"({"prompt":{"chunks":[{"type":"video"}]},)"
@@ -180,7 +180,7 @@ TEST(LenientPolicy, StillRefusesWhatIsWrong) {
 
 // A server written from an older release must read every call of a newer client (PROTOCOL 10.11);
 // this one stands for the release after ours.
-TEST(LenientPolicy, ReadsTheCallsOfATomorrowsClient) {
+TEST(LenientPolicy, ReadsTheCallsOfTomorrowsClient) {
   const Lenient<SaveWeightsRequest> read(
       R"({"model_id":"m","path":"p","seq_id":3,"overwrite":false,"shards":4,)"
       R"("type":"save_weights"})");
@@ -207,10 +207,15 @@ TEST(AnswerPolicy, RefusesAMissingMemberAndANullOne) {  // WIRE_TOOL
 }
 
 TEST(AnswerPolicy, RefusesAWrongKind) {  // WIRE_TOOL
-  EXPECT_THAT(decode_json<GetInfoResponse>(
-                  R"({"model_data":{},"model_id":"m","lora_rank":"32"})"),
+  EXPECT_THAT(decode_json<GetInfoResponse>(R"({"model_data":{},"model_id":"m","lora_rank":"32"})"),
               IsError(ErrorCode::invalid_response,
                       "lora_rank: expected an integer of 64 bits, found a string"));
+  EXPECT_THAT(
+      decode_json<GetInfoResponse>(R"({"model_data":{},"model_id":"m","is_lora":"true"})"),
+      IsError(ErrorCode::invalid_response, "is_lora: expected true or false, found a string"));
+  EXPECT_THAT(
+      decode_json<GetInfoResponse>(R"({"model_data":[],"model_id":"m"})"),
+      IsError(ErrorCode::invalid_response, "model_data: expected an object, found an array"));
 }
 
 TEST(AnswerPolicy, RefusesMalformedJsonAsAnInvalidAnswer) {

@@ -45,13 +45,12 @@ TEST(JsonRequest, FillsInAbsentDefaults) {  // PROTOCOL 7.4, 9.18; WIRE_TOOL
 }
 
 TEST(JsonRequest, AcceptsNullForAnyOptional) {  // WIRE_TOOL: accepted and omitted on output
-  EXPECT_THAT(
-      echo<SampleRequest>(
-          R"({"prompt":{"chunks":[]},"sampling_params":{"max_tokens":null,"seed":null,)"
-          R"("stop":null},"base_model":null,"model_path":null,"sampling_session_id":null,)"
-          R"("seq_id":null,"prompt_logprobs":null,"target_prompt_logprobs":null,)"
-          R"("prompt_logprobs_last_n":null,"record_stability_info":null})"),
-      IsOkAndHolds(encode_json(SampleRequest{}).value()));
+  EXPECT_THAT(echo<SampleRequest>(
+                  R"({"prompt":{"chunks":[]},"sampling_params":{"max_tokens":null,"seed":null,)"
+                  R"("stop":null},"base_model":null,"model_path":null,"sampling_session_id":null,)"
+                  R"("seq_id":null,"prompt_logprobs":null,"target_prompt_logprobs":null,)"
+                  R"("prompt_logprobs_last_n":null,"record_stability_info":null})"),
+              IsOkAndHolds(encode_json(SampleRequest{}).value()));
 }
 
 TEST(JsonRequest, RefusesNullForADefault) {
@@ -101,14 +100,21 @@ TEST(JsonRequest, SendsZeroTokensUnchecked) {  // PROTOCOL 7.4: 0 goes out unche
               IsOkAndHolds(R"({"max_tokens":0,"temperature":1.0,"top_k":-1,"top_p":1.0})"));
 }
 
+TEST(JsonRequest, TrainsEveryPartByDefault) {  // PROTOCOL 7.5
+  EXPECT_THAT(echo<LoraConfig>(R"({"rank":32})"),
+              IsOkAndHolds(R"({"rank":32,"train_unembed":true,"train_mlp":true,)"
+                           R"("train_attn":true})"));
+}
+
 TEST(JsonRequest, DoesNotDependOnMemberOrder) {  // PROTOCOL 4.5
   EXPECT_THAT(decode_json<LoraConfig>(R"({"train_attn":false,"seed":7,"rank":8})"),
               IsOkAndHolds(LoraConfig{.rank = 8, .seed = Seed(7), .train_attn = false}));
 }
 
 TEST(JsonRequest, ReadsEscapedAndSpacedBodies) {  // PROTOCOL 4.1: a server must accept both
-  EXPECT_THAT(decode_json<GetInfoRequest>("{ \"model_id\" : \"\\u00e9\",\n\"type\": \"get_info\" }"),
-              IsOkAndHolds(GetInfoRequest{.model_id = "é"}));
+  EXPECT_THAT(
+      decode_json<GetInfoRequest>("{ \"model_id\" : \"\\u00e9\",\n\"type\": \"get_info\" }"),
+      IsOkAndHolds(GetInfoRequest{.model_id = "é"}));
 }
 
 TEST(JsonRequest, WritesNonAsciiUnescaped) {  // PROTOCOL 4.1
@@ -153,11 +159,11 @@ TEST(JsonRequest, DefaultsWhatAPollLeavesOut) {  // PROTOCOL 9.19, 9.38
               IsOkAndHolds(R"({"target":{"type":"sampling_session","sampling_session_id":"s",)"
                            R"("cloned_sampler_id":0},"prev_cursor":0,)"
                            R"("retrieved_request_ids":[]})"));
-  EXPECT_THAT(echo<FuturesRetrieveRequest>(
-                  R"({"target":{"sampling_session_id":"s"},"timeout":30})"),
-              IsOkAndHolds(R"({"target":{"type":"sampling_session","sampling_session_id":"s",)"
-                           R"("cloned_sampler_id":0},"prev_cursor":0,"timeout":30.0,)"
-                           R"("retrieved_request_ids":[]})"));
+  EXPECT_THAT(
+      echo<FuturesRetrieveRequest>(R"({"target":{"sampling_session_id":"s"},"timeout":30})"),
+      IsOkAndHolds(R"({"target":{"type":"sampling_session","sampling_session_id":"s",)"
+                   R"("cloned_sampler_id":0},"prev_cursor":0,"timeout":30.0,)"
+                   R"("retrieved_request_ids":[]})"));
 }
 
 // ---- Refusals
@@ -170,11 +176,10 @@ TEST(JsonRequest, NamesTheMemberThatIsMissing) {
 }
 
 TEST(JsonRequest, NamesTheElementThatIsWrong) {
-  EXPECT_THAT(
-      decode_json<SampleRequest>(
-          R"({"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"},)"
-          R"({"tokens":[1,2,"x"],"type":"encoded_text"}]},"sampling_params":{}})"),
-      is_refused("prompt.chunks[1].tokens[2]: expected an integer of 32 bits"));
+  EXPECT_THAT(decode_json<SampleRequest>(
+                  R"({"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"},)"
+                  R"({"tokens":[1,2,"x"],"type":"encoded_text"}]},"sampling_params":{}})"),
+              is_refused("prompt.chunks[1].tokens[2]: expected an integer of 32 bits"));
 }
 
 TEST(JsonRequest, RefusesWrongKinds) {
@@ -187,7 +192,8 @@ TEST(JsonRequest, RefusesWrongKinds) {
 }
 
 TEST(JsonRequest, RefusesWhatIsNoObject) {  // WIRE_TOOL: non-objects are refused
-  EXPECT_THAT(decode_json<GetInfoRequest>("[]"), is_refused("$: expected an object, found an array"));
+  EXPECT_THAT(decode_json<GetInfoRequest>("[]"),
+              is_refused("$: expected an object, found an array"));
   EXPECT_THAT(decode_json<GetInfoRequest>("null"), is_refused("$: expected an object, found null"));
 }
 
@@ -216,9 +222,8 @@ TEST(JsonRequest, SurvivesDeepNesting) {
 }
 
 TEST(JsonRequest, RefusesBottomlessNesting) {
-  const std::string body =
-      R"({"tags":[],"user_metadata":{"k":)" + std::string(5000, '[') + std::string(5000, ']') +
-      R"(},"sdk_version":"v"})";
+  const std::string body = R"({"tags":[],"user_metadata":{"k":)" + std::string(5000, '[') +
+                           std::string(5000, ']') + R"(},"sdk_version":"v"})";
   EXPECT_THAT(decode_json<CreateSessionRequest>(body),
               is_refused("$: expected one JSON document, found nesting deeper than 1024"));
 }
@@ -233,12 +238,11 @@ TEST(JsonRequest, TakesTheLastOfRepeatedMembers) {
 }
 
 TEST(JsonRequest, TakesTheLastOfRepeatedListsAndObjects) {
-  EXPECT_THAT(
-      decode_json<CreateSessionRequest>(
-          R"({"tags":["a"],"tags":["b"],"user_metadata":{"x":1},"user_metadata":{"y":2},)"
-          R"("sdk_version":"v"})"),
-      IsOkAndHolds(CreateSessionRequest{
-          .tags = {"b"}, .user_metadata = JsonObject{{"y", 2}}, .sdk_version = "v"}));
+  EXPECT_THAT(decode_json<CreateSessionRequest>(
+                  R"({"tags":["a"],"tags":["b"],"user_metadata":{"x":1},"user_metadata":{"y":2},)"
+                  R"("sdk_version":"v"})"),
+              IsOkAndHolds(CreateSessionRequest{
+                  .tags = {"b"}, .user_metadata = JsonObject{{"y", 2}}, .sdk_version = "v"}));
 }
 
 TEST(JsonRequest, DoesNotMergeRepeatedObjects) {
@@ -249,11 +253,10 @@ TEST(JsonRequest, DoesNotMergeRepeatedObjects) {
 }
 
 TEST(JsonRequest, TakesTheLastOfRepeatedFreeFormMembers) {
-  EXPECT_THAT(
-      echo<CreateSessionRequest>(
-          R"({"tags":[],"user_metadata":{"x":1,"y":2,"x":3},"sdk_version":"v"})"),
-      IsOkAndHolds(R"({"tags":[],"user_metadata":{"x":3,"y":2},"sdk_version":"v",)"
-                   R"("type":"create_session"})"));
+  EXPECT_THAT(echo<CreateSessionRequest>(
+                  R"({"tags":[],"user_metadata":{"x":1,"y":2,"x":3},"sdk_version":"v"})"),
+              IsOkAndHolds(R"({"tags":[],"user_metadata":{"x":3,"y":2},"sdk_version":"v",)"
+                           R"("type":"create_session"})"));
 }
 
 }  // namespace

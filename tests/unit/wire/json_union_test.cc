@@ -37,9 +37,9 @@ TEST(ChunkUnion, FollowsTheTag) {
               IsOkAndHolds(VariantWith<EncodedTextChunk>(EncodedTextChunk{.tokens = {1}})));
   EXPECT_THAT(chunk(R"({"type":"image","data":"","format":"jpeg"})"),
               IsOkAndHolds(VariantWith<ImageChunk>(ImageChunk{.format = ImageFormat::jpeg})));
-  EXPECT_THAT(chunk(R"({"type":"image_asset_pointer","format":"png","location":"u"})"),
-              IsOkAndHolds(VariantWith<ImageAssetPointerChunk>(
-                  ImageAssetPointerChunk{.location = "u"})));
+  EXPECT_THAT(
+      chunk(R"({"type":"image_asset_pointer","format":"png","location":"u"})"),
+      IsOkAndHolds(VariantWith<ImageAssetPointerChunk>(ImageAssetPointerChunk{.location = "u"})));
   EXPECT_THAT(chunk(R"({"type":"dmel","dmel":"BAIBUA=="})"),
               IsOkAndHolds(VariantWith<DmelChunk>(DmelChunk{.dmel = "\x04\x02\x01\x50"})));
 }
@@ -47,8 +47,8 @@ TEST(ChunkUnion, FollowsTheTag) {
 TEST(ChunkUnion, ToleratesAMissingTag) {  // if exactly one variant fits
   EXPECT_THAT(chunk(R"({"tokens":[1]})"),
               IsOkAndHolds(VariantWith<EncodedTextChunk>(EncodedTextChunk{.tokens = {1}})));
-  EXPECT_THAT(chunk(R"({"data":"","format":"png"})"), IsOkAndHolds(VariantWith<ImageChunk>(
-                                                          ImageChunk{})));
+  EXPECT_THAT(chunk(R"({"data":"","format":"png"})"),
+              IsOkAndHolds(VariantWith<ImageChunk>(ImageChunk{})));
   EXPECT_THAT(chunk(R"({"format":"png","location":"u","expected_tokens":3})"),
               IsOkAndHolds(VariantWith<ImageAssetPointerChunk>(
                   ImageAssetPointerChunk{.location = "u", .expected_tokens = 3})));
@@ -92,12 +92,13 @@ TEST(ChunkUnion, OmitsExpectedTokensWhenUnset) {  // PROTOCOL 7.3
 // ---- Telemetry events: no tag, the members tell (PROTOCOL 9.6)
 
 Result<TelemetryEvent> event(std::string_view members) {
-  TINKER_TRY(TelemetrySendRequest request,
-             decode_json<TelemetrySendRequest>(
-                 R"({"events":[{"event_id":"e","event_session_index":1,"severity":"INFO",)"
-                 R"("timestamp":"2026-01-02T03:04:05Z",)" +
-                 std::string(members) +
-                 R"(}],"platform":"Linux","sdk_version":"v","session_id":"s","process_uuid":"u"})"));
+  TINKER_TRY(
+      TelemetrySendRequest request,
+      decode_json<TelemetrySendRequest>(
+          R"({"events":[{"event_id":"e","event_session_index":1,"severity":"INFO",)"
+          R"("timestamp":"2026-01-02T03:04:05Z",)" +
+          std::string(members) +
+          R"(}],"platform":"Linux","sdk_version":"v","session_id":"s","process_uuid":"u"})"));
   return request.events.at(0);
 }
 
@@ -135,11 +136,10 @@ TEST(SearchUnion, ChoosesOwnersByTag) {
   EXPECT_EQ(decode_json<SessionSearchRequest>("{}").value().owner, SearchOwner(OwnSearchOwner{}));
   EXPECT_EQ(decode_json<SessionSearchRequest>(R"({"owner":{"type":"accessible"}})").value().owner,
             SearchOwner(AccessibleSearchOwner{}));
-  EXPECT_EQ(
-      decode_json<SessionSearchRequest>(R"({"owner":{"type":"user","owner_urns":["u"]}})")
-          .value()
-          .owner,
-      SearchOwner(UserSearchOwner{.owner_urns = {"u"}}));
+  EXPECT_EQ(decode_json<SessionSearchRequest>(R"({"owner":{"type":"user","owner_urns":["u"]}})")
+                .value()
+                .owner,
+            SearchOwner(UserSearchOwner{.owner_urns = {"u"}}));
 }
 
 TEST(SearchUnion, RefusesUnknownOwnersAndStatuses) {
@@ -153,15 +153,15 @@ TEST(SearchUnion, WritesEveryStatus) {
   constexpr std::string_view kStatuses =
       R"("statuses":[{"type":"active"},{"type":"cancelled"},{"type":"failed"},)"
       R"({"type":"client_finished"}])";
-  EXPECT_THAT(
-      echo<SessionSearchRequest>("{" + std::string(kStatuses) + "}"),
-      IsOkAndHolds(HasSubstr(kStatuses)));
+  EXPECT_THAT(echo<SessionSearchRequest>("{" + std::string(kStatuses) + "}"),
+              IsOkAndHolds(HasSubstr(kStatuses)));
 }
 
-// ---- Statuses of an answer, open to the future (PROTOCOL 9.46; WIRE_TOOL: unknown values are kept)
+// ---- Statuses of an answer, open to the future (PROTOCOL 9.46; WIRE_TOOL: unknown values are
+// kept)
 
 Result<std::optional<SessionStatus>> status(std::string_view json) {
-  TINKER_TRY(SessionSummary summary,
+  TINKER_TRY(const SessionSummary summary,
              decode_json<SessionSummary>(
                  R"({"session_id":"s","created_at":"2026-01-01T00:00:00Z","owner":"o",)"
                  R"("project_id":"","checkpoints_count":0,"status":)" +
@@ -173,21 +173,21 @@ TEST(StatusUnion, ReadsEveryType) {
   EXPECT_EQ(status(R"({"type":"active"})").value(), SessionStatus(SessionActive{}));
   EXPECT_EQ(status(R"({"type":"cancelled","detail":"d"})").value(),
             SessionStatus(SessionCancelled{.detail = "d"}));
-  EXPECT_EQ(status(R"({"type":"client_finished","reason":{"type":"errored"},"detail":null})").value(),
-            SessionStatus(ClientSessionFinished{.reason = ClientSessionFinishErrored{}}));
+  EXPECT_EQ(
+      status(R"({"type":"client_finished","reason":{"type":"errored"},"detail":null})").value(),
+      SessionStatus(ClientSessionFinished{.reason = ClientSessionFinishErrored{}}));
   EXPECT_EQ(status("null").value(), std::nullopt);
 }
 
 TEST(StatusUnion, ReadsEveryReasonOfAFailure) {
   const auto reason = [](std::string_view json) {
-    const auto read =
-        status(R"({"type":"failed","category":"user","message":"m","reason":)" + std::string(json) +
-               "}");
+    const auto read = status(R"({"type":"failed","category":"user","message":"m","reason":)" +
+                             std::string(json) + "}");
     return std::get<SessionFailed>(read.value().value()).reason;
   };
-  EXPECT_EQ(reason(R"({"type":"request","request_id":"r","request_type":"t"})"),
-            SessionFailedReason(
-                SessionFailedRequestReason{.request_id = "r", .request_type = "t"}));
+  EXPECT_EQ(
+      reason(R"({"type":"request","request_id":"r","request_type":"t"})"),
+      SessionFailedReason(SessionFailedRequestReason{.request_id = "r", .request_type = "t"}));
   EXPECT_EQ(reason(R"({"type":"training_run","training_run_id":"r"})"),
             SessionFailedReason(SessionFailedTrainingRunReason{.training_run_id = "r"}));
   EXPECT_EQ(reason(R"({"type":"sampling_session","sampling_session_id":"s"})"),
@@ -214,9 +214,9 @@ TEST(StatusUnion, StillRefusesAKnownTypeThatIsWrong) {
 // ---- Billing events (PROTOCOL 7.1, 9.36)
 
 Result<BillingEventInfo> billing(std::string_view json) {
-  TINKER_TRY(BillingUsageEvent usage,
-             decode_json<BillingUsageEvent>(
-                 R"({"bucket_start":0,"bucket_end":3600,"event_info":)" + std::string(json) + "}"));
+  TINKER_TRY(const BillingUsageEvent usage,
+             decode_json<BillingUsageEvent>(R"({"bucket_start":0,"bucket_end":3600,"event_info":)" +
+                                            std::string(json) + "}"));
   return usage.event_info;
 }
 

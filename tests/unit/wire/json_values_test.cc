@@ -129,14 +129,13 @@ TEST(JsonFloat, RefusesBareWordsAndNumbersBeyondRange) {  // PROTOCOL 5
 TEST(JsonFloat, WritesNonFiniteNumbersOfAnswersAsStrings) {  // PROTOCOL 5, 9.13
   OptimStepResponse answer;
   answer.metrics = {{"a", std::nan("")}, {"b", kInfinity}, {"c", -kInfinity}};
-  EXPECT_THAT(encode_json(answer),
-              IsOkAndHolds(R"({"metrics":{"a":"NaN","b":"inf","c":"-inf"}})"));
+  EXPECT_THAT(encode_json(answer), IsOkAndHolds(R"({"metrics":{"a":"NaN","b":"inf","c":"-inf"}})"));
 }
 
 TEST(JsonFloat, RefusesNonFiniteStringsInRequests) {  // WIRE_TOOL: NaN refused
-  EXPECT_THAT(decode_json<SamplingParams>(R"({"temperature":"NaN"})"),
-              IsError(ErrorCode::invalid_argument,
-                      "temperature: expected a number, found a string"));
+  EXPECT_THAT(
+      decode_json<SamplingParams>(R"({"temperature":"NaN"})"),
+      IsError(ErrorCode::invalid_argument, "temperature: expected a number, found a string"));
 }
 
 TEST(JsonFloat, RefusesToWriteNonFiniteNumbersInRequests) {  // PROTOCOL 4.1, 7.6
@@ -171,9 +170,9 @@ TEST(JsonBytes, RefuseOtherText) {
               IsError(ErrorCode::invalid_argument, StartsWith("dmel: expected a base64 string")));
   EXPECT_THAT(decode_json<DmelChunk>(R"({"dmel":"BA IB"})"),
               IsError(ErrorCode::invalid_argument, StartsWith("dmel: expected a base64 string")));
-  EXPECT_THAT(decode_json<DmelChunk>(R"({"dmel":[4]})"),
-              IsError(ErrorCode::invalid_argument,
-                      "dmel: expected a base64 string, found an array"));
+  EXPECT_THAT(
+      decode_json<DmelChunk>(R"({"dmel":[4]})"),
+      IsError(ErrorCode::invalid_argument, "dmel: expected a base64 string, found an array"));
 }
 
 // ---- Dates
@@ -188,7 +187,7 @@ Result<SessionStartEvent> event_at(const std::string& timestamp) {
 
 std::string written_date(const std::string& timestamp) {
   const std::string out = encode_json(event_at(timestamp).value()).value();
-  const auto begin = out.find("\"timestamp\":\"") + 13;
+  const auto begin = out.find(R"("timestamp":")") + 13;
   return out.substr(begin, out.size() - begin - 2);
 }
 
@@ -216,17 +215,17 @@ TEST(JsonDate, RefusesOtherTextsAndKinds) {
               IsError(ErrorCode::invalid_response, HasSubstr("timestamp: ")));
   EXPECT_THAT(event_at(R"("2026-02-30T00:00:00Z")"),
               IsError(ErrorCode::invalid_response, HasSubstr("2026-02-30")));
-  EXPECT_THAT(event_at("true"),
-              IsError(ErrorCode::invalid_response,
-                      "timestamp: expected a date and time, found true"));
+  EXPECT_THAT(
+      event_at("true"),
+      IsError(ErrorCode::invalid_response, "timestamp: expected a date and time, found true"));
 }
 
 // ---- Names
 
 TEST(JsonName, OfARequestMustBeKnown) {  // PROTOCOL 7.1
-  EXPECT_THAT(decode_json<ImageChunk>(R"({"data":"","format":"gif"})"),
-              IsError(ErrorCode::invalid_argument,
-                      "format: expected one of 'png', 'jpeg', found 'gif'"));
+  EXPECT_THAT(
+      decode_json<ImageChunk>(R"({"data":"","format":"gif"})"),
+      IsError(ErrorCode::invalid_argument, "format: expected one of 'png', 'jpeg', found 'gif'"));
   EXPECT_THAT(decode_json<ImageChunk>(R"({"data":"","format":1})"),
               IsError(ErrorCode::invalid_argument,
                       "format: expected one of 'png', 'jpeg', found an integer"));
@@ -263,9 +262,9 @@ TEST(JsonSeed, IsAnySixtyFourBitInteger) {  // PROTOBUF 1: any 64-bit seed fits
 
 TEST(JsonSeed, RefusesMore) {
   EXPECT_FALSE(decode_json<SamplingParams>(R"({"seed":18446744073709551616})").ok());
-  EXPECT_THAT(decode_json<SamplingParams>(R"({"seed":1.5})"),
-              IsError(ErrorCode::invalid_argument,
-                      "seed: expected an integer of 64 bits, found a number"));
+  EXPECT_THAT(
+      decode_json<SamplingParams>(R"({"seed":1.5})"),
+      IsError(ErrorCode::invalid_argument, "seed: expected an integer of 64 bits, found a number"));
 }
 
 // ---- Stops (PROTOCOL 7.4)
@@ -289,8 +288,7 @@ TEST(JsonStop, SendsAnEmptyListAndOmitsNull) {  // `[]` disables all stop tokens
 
 TEST(JsonStop, RefusesAMixture) {
   EXPECT_THAT(stop_echo(R"(["a",13])"),
-              IsError(ErrorCode::invalid_argument,
-                      "stop[1]: expected a string, found an integer"));
+              IsError(ErrorCode::invalid_argument, "stop[1]: expected a string, found an integer"));
   EXPECT_THAT(stop_echo(R"([13,"a"])"),
               IsError(ErrorCode::invalid_argument, "stop[1]: expected an integer of 32 bits"));
 }

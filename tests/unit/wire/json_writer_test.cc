@@ -57,7 +57,8 @@ TEST(JsonWriter, SeparatesMembersAndElementsWithCommasAlone) {
   EXPECT_EQ(out, R"({"a":[1,null,true,false,{},[]],"b":"x","c":"Zm9v"})");
 }
 
-// A comma is due or not by what was written last, so texts that end in a bracket must not confuse it.
+// A comma is due or not by what was written last, so texts that end in a bracket must not confuse
+// it.
 TEST(JsonWriter, SeparatesAfterTextsThatLookLikeStructure) {
   const std::string out = written([](JsonWriter& w) {
     w.begin_array();

@@ -14,7 +14,6 @@ namespace tinker::wire {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Not;
 using ::testing::StartsWith;
 using namespace tinker::testing;  // NOLINT(google-build-using-namespace): the byte builders
 using Source = ProvenanceSpan::Source;
@@ -62,7 +61,9 @@ TEST(ChunkProto, RefusesBrokenTokens) {
 
 TEST(ChunkProto, WritesAnImage) {  // PROTOBUF 3.3: expected_tokens 0 is written
   const ImageChunk image = {.data = "\x89PNG", .expected_tokens = 0};
-  EXPECT_EQ(encoded_chunk(image), "0a0f" "120d0a0489504e471203706e671800");
+  EXPECT_EQ(encoded_chunk(image),
+            "0a0f"
+            "120d0a0489504e471203706e671800");
   EXPECT_EQ(chunk_of(hex("120d0a0489504e471203706e671800")), ModelInputChunk(image));
 }
 
@@ -144,9 +145,9 @@ TEST(ChunkProto, TakesTheLastArm) {
 TEST(ChunkProto, MergesARepeatedArm) {  // protobuf: a message field that comes twice is merged
   const std::string first = field(2, field(1, "x") + field(2, "jpeg"));
   const std::string second = field(2, field(2, "jpeg") + int_field(3, 7));
-  EXPECT_EQ(chunk_of(first + second),
-            ModelInputChunk(
-                ImageChunk{.data = "x", .format = ImageFormat::jpeg, .expected_tokens = 7}));
+  EXPECT_EQ(
+      chunk_of(first + second),
+      ModelInputChunk(ImageChunk{.data = "x", .format = ImageFormat::jpeg, .expected_tokens = 7}));
 }
 
 TEST(ChunkProto, KeepsTheOrderOfChunks) {  // PROTOBUF 3: same order
@@ -165,20 +166,21 @@ std::string encoded_span(ProvenanceSpan span) {
 
 TEST(SpanProto, WritesTheExamples) {  // PROTOBUF 3.4
   EXPECT_EQ(encoded_span({.source = Source::prompt_tokens, .sequence_id = "q0", .length = 1}),
-            "1a08" "0a060a0271301801");
-  EXPECT_EQ(encoded_span({.source = Source::sampled_tokens,
-                          .sequence_id = "q0",
-                          .offset = 3,
-                          .length = 2}),
-            "1a0a" "12080a02713010031802");
+            "1a08"
+            "0a060a0271301801");
+  EXPECT_EQ(encoded_span(
+                {.source = Source::sampled_tokens, .sequence_id = "q0", .offset = 3, .length = 2}),
+            "1a0a"
+            "12080a02713010031802");
   EXPECT_EQ(encoded_span({.source = Source::prompt_tokens, .sequence_id = "q"}),
-            "1a05" "0a030a0171");
+            "1a05"
+            "0a030a0171");
 }
 
 TEST(SpanProto, ReadsTheExamples) {  // PROTOBUF 3.4: zero-length spans are legal
-  const auto datum = decode_proto<Datum>(field(3, hex("0a060a0271301801")) +
-                                         field(3, hex("12080a02713010031802")) +
-                                         field(3, hex("0a030a0171")));
+  const auto datum =
+      decode_proto<Datum>(field(3, hex("0a060a0271301801")) +
+                          field(3, hex("12080a02713010031802")) + field(3, hex("0a030a0171")));
   ASSERT_THAT(datum, IsOk());
   EXPECT_THAT(
       datum->model_input_spans,
@@ -213,8 +215,8 @@ TEST(SpanProto, RefusesNeitherArm) {
 }
 
 TEST(SpanProto, TakesTheLastArm) {
-  const auto datum =
-      decode_proto<Datum>(field(3, field(1, field(1, "a") + int_field(2, 5)) + field(2, field(1, "b"))));
+  const auto datum = decode_proto<Datum>(
+      field(3, field(1, field(1, "a") + int_field(2, 5)) + field(2, field(1, "b"))));
   ASSERT_THAT(datum, IsOk());
   EXPECT_THAT(datum->model_input_spans, ElementsAre(ProvenanceSpan{.sequence_id = "b"}));
 }

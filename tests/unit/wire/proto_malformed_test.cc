@@ -140,9 +140,8 @@ TEST(UnknownProtoField, IsRefusedInStrictRequests) {
               IsError(ErrorCode::invalid_argument, "#9: expected no such field in this message"));
   EXPECT_THAT(decode_proto<ForwardBackwardRequest>(field(3, "") + field(3, field(9, "x"))),
               IsError(ErrorCode::invalid_argument, StartsWith("data[1].#9: ")));
-  EXPECT_THAT(
-      decode_proto<ForwardBackwardRequest>(field(3, field(1, field(1, int_field(9, 1))))),
-      IsError(ErrorCode::invalid_argument, StartsWith("data[0].model_input[0].#9: ")));
+  EXPECT_THAT(decode_proto<ForwardBackwardRequest>(field(3, field(1, field(1, int_field(9, 1))))),
+              IsError(ErrorCode::invalid_argument, StartsWith("data[0].model_input[0].#9: ")));
 }
 
 TEST(UnknownProtoField, IsReportedInLenientRequests) {
@@ -162,11 +161,11 @@ TEST(UnknownProtoField, IsReportedInLenientRequests) {
 
 TEST(UnknownProtoField, OfATensorIsRefusedWhateverThePolicy) {  // it would change the arithmetic
   const std::string tensor = hex("0a00 1801 220100") + int_field(5, 1);
-  const auto request = decode_proto<ForwardBackwardRequest>(
-      field(3, entry(2, "weights", tensor)), {.policy = Policy::lenient});
-  EXPECT_THAT(request,
-              IsError(ErrorCode::invalid_argument,
-                      StartsWith("data[0].loss_fn_inputs.weights.#5: ")));
+  const auto request = decode_proto<ForwardBackwardRequest>(field(3, entry(2, "weights", tensor)),
+                                                            {.policy = Policy::lenient});
+  EXPECT_THAT(
+      request,
+      IsError(ErrorCode::invalid_argument, StartsWith("data[0].loss_fn_inputs.weights.#5: ")));
 }
 
 TEST(UnknownProtoField, CannotBeTheOnlyArmOfAChunk) {
@@ -179,9 +178,9 @@ TEST(UnknownProtoField, CannotBeTheOnlyArmOfAChunk) {
 // ---- Wire types: protobuf takes a known number of another wire type for an unknown field
 
 TEST(WrongWireType, IsIgnoredInAnswers) {
-  const auto response = decode_proto<SampleResponse>(
-      int_field(1, 7) + field(4, "x") + fixed32_field(2, 1) + int_field(6, 1) +
-      field(1, field(1, "x") + int_field(2, 3)));
+  const auto response =
+      decode_proto<SampleResponse>(int_field(1, 7) + field(4, "x") + fixed32_field(2, 1) +
+                                   int_field(6, 1) + field(1, field(1, "x") + int_field(2, 3)));
   ASSERT_THAT(response, IsOk());
   EXPECT_EQ(response->sequences.size(), 1U);
   EXPECT_THAT(response->sequences[0].tokens, IsEmpty());
@@ -191,8 +190,9 @@ TEST(WrongWireType, IsIgnoredInAnswers) {
 TEST(WrongWireType, IsIgnoredInOutputs) {
   const auto output = decode_proto<ForwardBackwardOutput>(
       int_field(1, 1) + int_field(2, 1) + double_field(3, 1.0) +
-      field(2, int_field(2, 1) + field(3, "x") +
-                   entry(2, "x", int_field(1, 1) + int_field(2, 1) + int_field(3, 1))));
+      field(2,
+            int_field(2, 1) + field(3, "x") +
+                entry(2, "x", int_field(1, 1) + int_field(2, 1) + int_field(3, 1))));
   ASSERT_THAT(output, IsOk());
   EXPECT_THAT(output->metrics, IsEmpty());
   EXPECT_THAT(output->loss_fn_outputs, IsEmpty());

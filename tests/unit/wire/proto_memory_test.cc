@@ -32,10 +32,9 @@ struct Place {
 };
 
 ForwardBackwardRequest large_request() {
-  const Datum datum = {
-      .model_input = ModelInput::from_tokens(std::vector<std::int32_t>(100, 7)),
-      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(100, 8)},
-                         {"weights", std::vector<float>(100, 0.5F)}}};
+  const Datum datum = {.model_input = ModelInput::from_tokens(std::vector<std::int32_t>(100, 7)),
+                       .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(100, 8)},
+                                          {"weights", std::vector<float>(100, 0.5F)}}};
   return {.model_id = "m", .seq_id = 1, .data = std::vector<Datum>(50, datum)};
 }
 
@@ -46,12 +45,12 @@ TEST(ProtoMemory, WritesARequestIntoOneBufferOfItsSize) {
 }
 
 TEST(ProtoMemory, WritesAnswersIntoOneBufferOfTheirSize) {
-  const auto sample = encode_proto(SampleResponse{
-      .sequences = {{.tokens = std::vector<std::int32_t>(500), .logprobs = std::vector<float>(500)}}});
+  const auto sample =
+      encode_proto(SampleResponse{.sequences = {{.tokens = std::vector<std::int32_t>(500),
+                                                 .logprobs = std::vector<float>(500)}}});
   const auto output = encode_proto(ForwardBackwardOutput{
       .loss_fn_output_type = "T",
-      .loss_fn_outputs =
-          std::vector<NamedTensors>(20, {{"logprobs", std::vector<float>(100)}})});
+      .loss_fn_outputs = std::vector<NamedTensors>(20, {{"logprobs", std::vector<float>(100)}})});
   EXPECT_EQ(sample->capacity(), sample->size());
   EXPECT_EQ(output->capacity(), output->size());
 }
@@ -71,9 +70,8 @@ TEST(ProtoMemory, RefersToTheTensorsOfARequest) {
 
 TEST(ProtoMemory, RefersToTheTensorsOfAnOutput) {
   std::string body =
-      encode_proto(ForwardBackwardOutput{
-                       .loss_fn_outputs = std::vector<NamedTensors>(
-                           3, {{"logprobs", std::vector<float>(100, -0.5F)}})})
+      encode_proto(ForwardBackwardOutput{.loss_fn_outputs = std::vector<NamedTensors>(
+                                             3, {{"logprobs", std::vector<float>(100, -0.5F)}})})
           .value();
   const Place place(body);
 
@@ -123,13 +121,12 @@ TEST(ProtoMemory, ReadsTensorsAtEveryAlignment) {
 }
 
 TEST(ProtoMemory, OwnsWhatItWidened) {
-  const std::string body = field(
-      2,
-      entry(2,
-            "x",
-            field(1, raw<std::int32_t>({-1, 5})) + field(2, raw<std::int64_t>({0, 8})) +
-                int_field(3, 3)) +
-          int_field(3, 1));
+  const std::string body = field(2,
+                                 entry(2,
+                                       "x",
+                                       field(1, raw<std::int32_t>({-1, 5})) +
+                                           field(2, raw<std::int64_t>({0, 8})) + int_field(3, 3)) +
+                                     int_field(3, 1));
   const auto output = decode_proto<ForwardBackwardOutput>(body);
   EXPECT_THAT(output.value().loss_fn_outputs.at(0).at("x").ints().to_vector(),
               ::testing::ElementsAre(-1, 5));

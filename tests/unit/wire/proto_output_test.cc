@@ -52,8 +52,7 @@ std::string batched(const std::vector<std::vector<float>>& datums) {
 
 /// One ArrayRecord in its place.
 std::string record(std::string_view fields, std::int64_t num_datums) {
-  return field(2,
-               std::string(fields) + int_field(3, static_cast<std::uint64_t>(num_datums)));
+  return field(2, std::string(fields) + int_field(3, static_cast<std::uint64_t>(num_datums)));
 }
 
 // ---- 5.5
@@ -105,7 +104,8 @@ TEST(ForwardBackwardOutputProto, CopiesMetrics) {  // PROTOBUF 5.1: string → d
 }
 
 TEST(ForwardBackwardOutputProto, ReadsAMetricWithoutAValueAsZero) {
-  EXPECT_THAT(decoded(field(3, field(1, "a:sum"))).value().metrics, ElementsAre(Pair("a:sum", 0.0)));
+  EXPECT_THAT(decoded(field(3, field(1, "a:sum"))).value().metrics,
+              ElementsAre(Pair("a:sum", 0.0)));
 }
 
 TEST(ForwardBackwardOutputProto, KeepsMetricNamesOfAnyShape) {  // PROTOBUF 5.4: the client's check
@@ -126,9 +126,9 @@ TEST(ForwardBackwardOutputProto, JoinsRecordsInOrder) {
 }
 
 TEST(ForwardBackwardOutputProto, PassesOtherFieldsThrough) {  // PROTOBUF 5.2: passed through unread
-  const auto output = decoded(record(entry(2, "logprobs", batched({{1.0F}})) +
-                                         entry(2, "elementwise/loss", batched({{2.0F}})),
-                                     1));
+  const auto output = decoded(record(
+      entry(2, "logprobs", batched({{1.0F}})) + entry(2, "elementwise/loss", batched({{2.0F}})),
+      1));
   EXPECT_THAT(output.value().loss_fn_outputs.at(0),
               ElementsAre(Pair("elementwise/loss", TensorData(std::vector<float>{2.0F})),
                           Pair("logprobs", TensorData(std::vector<float>{1.0F}))));
@@ -138,7 +138,8 @@ TEST(ForwardBackwardOutputProto, MayHaveNoLogprobs) {  // PROTOBUF 5.2: accepted
   EXPECT_THAT(decoded(record(entry(2, "loss", batched({{1.0F}})), 1)), IsOk());
 }
 
-TEST(ForwardBackwardOutputProto, CountsDatumsWithoutFields) {  // PROTOBUF 5.2, 5.6: three empty maps
+TEST(ForwardBackwardOutputProto,
+     CountsDatumsWithoutFields) {  // PROTOBUF 5.2, 5.6: three empty maps
   const auto output = decoded(record("", 3));
   ASSERT_THAT(output, IsOk());
   EXPECT_THAT(output->loss_fn_outputs, ElementsAre(IsEmpty(), IsEmpty(), IsEmpty()));
@@ -156,18 +157,25 @@ TEST(ForwardBackwardOutputProto, CountsArraysOfOldEncoders) {  // PROTOBUF 5.2: 
   EXPECT_THAT(output->loss_fn_outputs[2].at("logprobs").floats(), ElementsAre(3.0F));
 }
 
+TEST(ForwardBackwardOutputProto, TrustsTheFirstFieldOfOldEncoders) {  // PROTOBUF 5.2
+  const auto output = decoded(record(
+      entry(2, "b", batched({{1.0F}, {2.0F}})) + entry(2, "a", batched({{3.0F}, {4.0F}, {5.0F}})),
+      0));
+  ASSERT_THAT(output, IsOk());
+  EXPECT_THAT(output->loss_fn_outputs, ElementsAre(SizeIs(2), SizeIs(2)));
+}
+
 TEST(ForwardBackwardOutputProto, IgnoresArraysBeyondTheNumberOfDatums) {
   const auto output = decoded(record(entry(2, "logprobs", batched({{1.0F}, {2.0F}})), 1));
   EXPECT_THAT(output.value().loss_fn_outputs, SizeIs(1));
 }
 
 TEST(ForwardBackwardOutputProto, RefusesAFieldMissingInARecord) {  // PROTOBUF 5.2: an index error
-  EXPECT_THAT(decoded(record(entry(2, "logprobs", batched({{1.0F}})) +
-                                 entry(2, "loss", batched({{2.0F}})),
-                             1) +
-                      record(entry(2, "logprobs", batched({{3.0F}})), 1)),
-              IsError(ErrorCode::invalid_response,
-                      "loss_fn_outputs.loss: expected 2 arrays, found 1"));
+  EXPECT_THAT(
+      decoded(
+          record(entry(2, "logprobs", batched({{1.0F}})) + entry(2, "loss", batched({{2.0F}})), 1) +
+          record(entry(2, "logprobs", batched({{3.0F}})), 1)),
+      IsError(ErrorCode::invalid_response, "loss_fn_outputs.loss: expected 2 arrays, found 1"));
 }
 
 TEST(ForwardBackwardOutputProto, RefusesFewerArraysThanDatums) {
@@ -187,16 +195,16 @@ TEST(ForwardBackwardOutputProto, RefusesAbsurdNumbersOfDatums) {
 }
 
 TEST(ForwardBackwardOutputProto, TakesTheLastEntryOfAName) {
-  const auto output = decoded(record(
-      entry(2, "logprobs", batched({{1.0F}})) + entry(2, "logprobs", batched({{2.0F}})), 1));
+  const auto output = decoded(
+      record(entry(2, "logprobs", batched({{1.0F}})) + entry(2, "logprobs", batched({{2.0F}})), 1));
   EXPECT_THAT(output.value().loss_fn_outputs.at(0).at("logprobs").floats(), ElementsAre(2.0F));
 }
 
 TEST(ForwardBackwardOutputProto, IgnoresUnknownFieldsEverywhere) {
-  const std::string unknown = int_field(15, 1) + field(16, "x") + double_field(17, 1.0) +
-                              fixed32_field(18, 1);
-  const auto output = decoded(
-      unknown + record(unknown + entry(2, "logprobs", batched({{1.0F}}) + unknown), 1));
+  const std::string unknown =
+      int_field(15, 1) + field(16, "x") + double_field(17, 1.0) + fixed32_field(18, 1);
+  const auto output =
+      decoded(unknown + record(unknown + entry(2, "logprobs", batched({{1.0F}}) + unknown), 1));
   ASSERT_THAT(output, IsOk());
   EXPECT_THAT(output->loss_fn_outputs.at(0).at("logprobs").floats(), ElementsAre(1.0F));
 }
@@ -204,10 +212,18 @@ TEST(ForwardBackwardOutputProto, IgnoresUnknownFieldsEverywhere) {
 // ---- Writing
 
 TEST(ForwardBackwardOutputProto, WritesEmptyDatums) {
-  const ForwardBackwardOutput output = {.loss_fn_output_type = "T", .loss_fn_outputs = {{}, {}, {}}};
+  const ForwardBackwardOutput output = {.loss_fn_output_type = "T",
+                                        .loss_fn_outputs = {{}, {}, {}}};
   EXPECT_EQ(encode_proto(output).value(),
             field(1, "T") + field(2, field(1, "T") + int_field(3, 3)));
   EXPECT_THAT(decoded(encode_proto(output).value()), IsOkAndHolds(output));
+}
+
+TEST(ForwardBackwardOutputProto, KeepsAnEmptyTypeApartFromArrayRecord) {  // PROTOBUF 5.1
+  for (const char* type : {"", "ArrayRecord"}) {
+    const ForwardBackwardOutput output = {.loss_fn_output_type = type};
+    EXPECT_THAT(decoded(encode_proto(output).value()), IsOkAndHolds(output));
+  }
 }
 
 TEST(ForwardBackwardOutputProto, RefusesDatumsWithDifferentNames) {

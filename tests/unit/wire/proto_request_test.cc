@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using namespace tinker::testing;  // NOLINT(google-build-using-namespace): the byte builders
@@ -116,8 +115,14 @@ TEST(ForwardBackwardRequestProto, ReadsNegativeNumbers) {
 }
 
 TEST(ForwardBackwardRequestProto, KnowsEveryLoss) {  // PROTOCOL 7.1
-  for (const char* name : {"cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo",
-                           "stable_reinforce", "custom"}) {
+  for (const char* name : {"cross_entropy",
+                           "importance_sampling",
+                           "ppo",
+                           "cispo",
+                           "dro",
+                           "gspo",
+                           "stable_reinforce",
+                           "custom"}) {
     const auto request = decoded(field(4, name));
     EXPECT_TRUE(request.loss_fn.known().has_value()) << name;
     EXPECT_EQ(encode_proto(request).value(), field(4, name));
@@ -158,7 +163,7 @@ TEST(ForwardBackwardRequestProto, IsNothingWhenEmpty) {
 // ---- Loss config: loss_fn_config (5) and loss_fn_config_v2 (7)
 
 std::string encoded_config(LossFnConfig config) {
-  constexpr std::size_t kLossFn = 2 * 15;  // digits of field 4, "cross_entropy"
+  constexpr std::size_t kLossFn = 30;  // digits of field 4, "cross_entropy"
   return encoded({.loss_fn_config = std::move(config)}).substr(kLossFn);
 }
 
@@ -177,9 +182,9 @@ TEST(LossConfigProto, WritesAnEmptyText) {  // PROTOBUF 3.3: {"a": ""}
 }
 
 TEST(LossConfigProto, ReadsTheExamplesBack) {  // PROTOBUF 3.3
-  EXPECT_EQ(decoded(hex("2a0c0a016111000000000000f03f 3a0e0a0161120909000000000000f03f"))
-                .loss_fn_config,
-            (LossFnConfig{{"a", 1.0}}));
+  EXPECT_EQ(
+      decoded(hex("2a0c0a016111000000000000f03f 3a0e0a0161120909000000000000f03f")).loss_fn_config,
+      (LossFnConfig{{"a", 1.0}}));
   EXPECT_EQ(decoded(hex("3a080a01621203120178")).loss_fn_config, (LossFnConfig{{"b", "x"}}));
   EXPECT_EQ(decoded(hex("3a070a016112021200")).loss_fn_config, (LossFnConfig{{"a", ""}}));
 }
@@ -248,9 +253,9 @@ TEST(LossConfigProto, TakesTheLastArm) {  // oneof
 }
 
 TEST(LossConfigProto, TakesTheLastEntryOfAKey) {
-  EXPECT_EQ(decoded(entry(7, "a", field(2, "x")) + entry(7, "a", double_field(1, 1.0)))
-                .loss_fn_config,
-            (LossFnConfig{{"a", 1.0}}));
+  EXPECT_EQ(
+      decoded(entry(7, "a", field(2, "x")) + entry(7, "a", double_field(1, 1.0))).loss_fn_config,
+      (LossFnConfig{{"a", 1.0}}));
 }
 
 TEST(LossConfigProto, ReadsAnEntryOfTheOldFieldWithoutAValueAsZero) {  // proto3 default

@@ -167,7 +167,8 @@ TEST(SampleResponseProto, CarriesNoSequenceIds) {  // PROTOBUF 4: stamped from t
 }
 
 TEST(SampleResponseProto, DoesNotCountLogprobsAgainstTokens) {  // only 2 says "same as tokens"
-  const auto response = sequence(field(2, raw<std::int32_t>({1})) + field(3, raw<float>({1.0F, 2.0F})));
+  const auto response =
+      sequence(field(2, raw<std::int32_t>({1})) + field(3, raw<float>({1.0F, 2.0F})));
   EXPECT_THAT(response, IsOk());
 }
 
@@ -196,8 +197,8 @@ Result<SampleResponse> with_topk(std::string_view message) {
 
 TEST(TopkProto, ReadsTheListForm) {  // PROTOBUF 4: the example with k = 2
   constexpr float kMask = -99999.0F;
-  const auto response = with_topk(
-      topk({0, 0, 5, 0, 0, 7}, {kMask, kMask, -0.5F, kMask, -0.25F, -0.5F}, 2, 3));
+  const auto response =
+      with_topk(topk({0, 0, 5, 0, 0, 7}, {kMask, kMask, -0.5F, kMask, -0.25F, -0.5F}, 2, 3));
 
   const auto& rows = *response.value().topk_prompt_logprobs;
   EXPECT_EQ(rows.at(0), std::nullopt);
@@ -252,8 +253,8 @@ TEST(TopkProto, OfSampledTokensHasItsOwnRows) {  // PROTOBUF 4: not checked agai
 }
 
 TEST(TopkProto, IsCheckedBeforeSending) {
-  EXPECT_THAT(encode_proto(SampleResponse{
-                  .topk_prompt_logprobs = TopkLogprobs{.token_ids = {1}, .k = 1, .length = 1}}),
+  EXPECT_THAT(encode_proto(SampleResponse{.topk_prompt_logprobs =
+                                              TopkLogprobs{.token_ids = {1}, .k = 1, .length = 1}}),
               IsError(ErrorCode::invalid_argument,
                       "topk_prompt_logprobs: expected 1 cells, found 1 token ids and 0 logprobs"));
 }
@@ -282,8 +283,8 @@ TEST(SampleResponseProto, NeedsBothTensorsOfAlternativeTokens) {  // PROTOBUF 4:
 TEST(SampleResponseProto, AcceptsAlternativeTokensOfEitherWidth) {  // PROTOBUF 2: int64 also
   for (const std::string& tokens : {field(1, raw<std::int32_t>({7})) + hex("1803 22020101"),
                                     field(1, raw<std::int64_t>({7})) + hex("1802 22020101")}) {
-    const auto response = decoded(
-        field(6, field(1, tokens) + field(2, field(1, raw<float>({-2.0F})) + hex("1801 22020101"))));
+    const auto response = decoded(field(
+        6, field(1, tokens) + field(2, field(1, raw<float>({-2.0F})) + hex("1801 22020101"))));
     EXPECT_THAT(response.prompt_alt_tokens->tokens.ints(), ElementsAre(7));
   }
 }

@@ -85,9 +85,8 @@ TEST(TensorProto, WritesTheSparseExample) {  // PROTOBUF 3.1.4, 3.3
 }
 
 TEST(TensorProto, WritesASparseTensorThatListsNothing) {  // PROTOBUF 3.1.4: `dense` is absent
-  const TensorData empty = {Buffer<float>(std::vector<float>{}),
-                            Shape{1, 4},
-                            {.crow = std::vector<std::int64_t>{0, 0}}};
+  const TensorData empty = {
+      Buffer<float>(std::vector<float>{}), Shape{1, 4}, {.crow = std::vector<std::int64_t>{0, 0}}};
   EXPECT_EQ(encoded(empty),
             to_hex(field(2, field(2, raw<std::int64_t>({0, 0}))) + hex("1801 22020104")));
   EXPECT_THAT(decoded(encode_proto(empty).value()), IsOkAndHolds(empty));
@@ -95,8 +94,8 @@ TEST(TensorProto, WritesASparseTensorThatListsNothing) {  // PROTOBUF 3.1.4: `de
 
 TEST(TensorProto, RefusesAShapeThatDoesNotFit) {
   EXPECT_THAT(
-      encode_proto(Datum{.loss_fn_inputs = {{"weights",
-                                             {Buffer<float>(std::vector<float>(3)), Shape{4}}}}}),
+      encode_proto(
+          Datum{.loss_fn_inputs = {{"weights", {Buffer<float>(std::vector<float>(3)), Shape{4}}}}}),
       IsError(ErrorCode::invalid_argument,
               "loss_fn_inputs.weights: expected 4 values for shape [4], found 3"));
 }
@@ -184,9 +183,9 @@ TEST(AnsweredTensor, ReadsInt64) {
 }
 
 TEST(AnsweredTensor, WidensInt32) {  // sign-extended
-  const auto tensor = answered(
-      field(1, raw<std::int32_t>({-1, std::numeric_limits<std::int32_t>::min(), 7})) +
-      hex("1803 2003"));
+  const auto tensor =
+      answered(field(1, raw<std::int32_t>({-1, std::numeric_limits<std::int32_t>::min(), 7})) +
+               hex("1803 2003"));
   ASSERT_THAT(tensor, IsOk());
   EXPECT_THAT(tensor->ints(), ElementsAre(-1, -2147483648LL, 7));
 }
@@ -240,21 +239,22 @@ TEST(AnsweredTensor, KeepsSparseOnesSparse) {
 }
 
 TEST(AnsweredTensor, DoesNotCheckIndicesYet) {  // not validated until restored
-  const auto tensor = answered(field(2,
-                                     field(1, raw<float>({1.0F})) +
-                                         field(2, raw<std::int64_t>({5, 0})) +
-                                         field(3, raw<std::int64_t>({-7}))) +
-                               hex("1801 22020101"));
+  const auto tensor =
+      answered(field(2,
+                     field(1, raw<float>({1.0F})) + field(2, raw<std::int64_t>({5, 0})) +
+                         field(3, raw<std::int64_t>({-7}))) +
+               hex("1801 22020101"));
   ASSERT_THAT(tensor, IsOk());
   EXPECT_THAT(tensor->indices()->crow, ElementsAre(5, 0));
   EXPECT_THAT(tensor->to_dense(), Not(IsOk()));
 }
 
 TEST(AnsweredTensor, WidensSparseValuesToo) {  // values in `dtype`
-  const auto tensor = answered(
-      field(2, field(1, raw<std::uint16_t>({0x3f80})) + field(2, raw<std::int64_t>({0, 1})) +
-                   field(3, raw<std::int64_t>({0}))) +
-      hex("1804 22020101"));
+  const auto tensor =
+      answered(field(2,
+                     field(1, raw<std::uint16_t>({0x3f80})) + field(2, raw<std::int64_t>({0, 1})) +
+                         field(3, raw<std::int64_t>({0}))) +
+               hex("1804 22020101"));
   ASSERT_THAT(tensor, IsOk());
   EXPECT_THAT(tensor->floats(), ElementsAre(1.0F));
 }

@@ -1,6 +1,6 @@
-// The answers shown in PROTOCOL.md about sessions, models, sampling and futures, field by field.
+// The answers shown in PROTOCOL.md about sessions, models and sampling, field by field.
 
-#include <limits>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include "tinker/types/client_config.h"
 #include "tinker/types/custom_loss.h"
 #include "tinker/types/model.h"
-#include "tinker/types/promise.h"
 #include "tinker/types/sampling_session.h"
 #include "tinker/types/session.h"
 #include "tinker/types/weights.h"
@@ -20,34 +19,9 @@ namespace tinker::wire {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::StartsWith;
 using tinker::testing::echo;
 using tinker::testing::IsError;
 using tinker::testing::IsOkAndHolds;
-
-// ---- 7.2: future handles
-
-TEST(UntypedApiFutureJson, NamesTheRequestAndItsModel) {  // PROTOCOL 7.2
-  EXPECT_THAT(
-      decode_json<UntypedApiFuture>(R"({"request_id": "f3c1:train:0:7", "model_id": "f3c1:train:0"})"),
-      IsOkAndHolds(UntypedApiFuture{.request_id = "f3c1:train:0:7", .model_id = "f3c1:train:0"}));
-}
-
-TEST(UntypedApiFutureJson, ListsOneIdPerSample) {  // PROTOCOL 7.2
-  const auto handle = decode_json<UntypedApiFuture>(
-      R"({"request_id": "f3c1:sample:0:7",)"
-      R"( "sample_sequence_ids": ["f3c1:sample:0:7:0", "f3c1:sample:0:7:1"]})");
-
-  ASSERT_TRUE(handle.ok());
-  EXPECT_EQ(handle->model_id, std::nullopt);
-  EXPECT_THAT(*handle->sample_sequence_ids, ElementsAre("f3c1:sample:0:7:0", "f3c1:sample:0:7:1"));
-}
-
-TEST(UntypedApiFutureJson, ToleratesAServerWithoutSequenceIds) {  // PROTOCOL 7.2, 0.25.0
-  const auto handle =
-      decode_json<UntypedApiFuture>(R"({"request_id":"r-106","sample_sequence_ids":null})");
-  EXPECT_THAT(handle, IsOkAndHolds(UntypedApiFuture{.request_id = "r-106"}));
-}
 
 // ---- 9.1, 9.2: client config
 
@@ -80,9 +54,10 @@ TEST(ClientConfigJson, IgnoresFlagsOfTheFuture) {  // PROTOCOL 9.1
   expected.pjwt_auth_enabled = true;
   expected.proto_compress_fwdbwd = true;
 
-  EXPECT_THAT(decode_json<ClientConfigResponse>(
-                  R"({"pjwt_auth_enabled":true,"proto_compress_fwdbwd":true,"some_future_flag":3})"),
-              IsOkAndHolds(expected));
+  EXPECT_THAT(
+      decode_json<ClientConfigResponse>(
+          R"({"pjwt_auth_enabled":true,"proto_compress_fwdbwd":true,"some_future_flag":3})"),
+      IsOkAndHolds(expected));
 }
 
 TEST(ClientConfigJson, RefusesNull) {  // PROTOCOL 9.1: null invalid
@@ -92,8 +67,7 @@ TEST(ClientConfigJson, RefusesNull) {  // PROTOCOL 9.1: null invalid
 }
 
 TEST(ClientConfigJson, KeepsAnyCredentialSource) {  // PROTOCOL 7.1
-  const auto config =
-      decode_json<ClientConfigResponse>(R"({"credential_default_source":"vault"})");
+  const auto config = decode_json<ClientConfigResponse>(R"({"credential_default_source":"vault"})");
   EXPECT_EQ(config.value().credential_default_source, "vault");
 }
 
@@ -133,10 +107,10 @@ TEST(HealthJson, MustSayOk) {  // PROTOCOL 9.8
 // ---- 9.4 to 9.11: sessions and models
 
 TEST(CreateSessionResponseJson, CarriesMessages) {  // PROTOCOL 9.4
-  EXPECT_THAT(decode_json<CreateSessionResponse>(
-                  R"({"type":"create_session","session_id":"0f8fad5b","info_message":"Welcome."})"),
-              IsOkAndHolds(
-                  CreateSessionResponse{.info_message = "Welcome.", .session_id = "0f8fad5b"}));
+  EXPECT_THAT(
+      decode_json<CreateSessionResponse>(
+          R"({"type":"create_session","session_id":"0f8fad5b","info_message":"Welcome."})"),
+      IsOkAndHolds(CreateSessionResponse{.info_message = "Welcome.", .session_id = "0f8fad5b"}));
 }
 
 TEST(CreateSessionResponseJson, NeedsNoTag) {  // PROTOCOL 7.1: tags are optional on input
@@ -159,12 +133,12 @@ TEST(SessionHeartbeatResponseJson, IsAnyObjectWithoutAWrongTag) {  // PROTOCOL 9
 }
 
 TEST(CreateModelResponseJson, NamesTheModel) {  // PROTOCOL 9.9
-  EXPECT_THAT(decode_json<CreateModelResponse>(
-                  R"({"model_id":"0f8fad5b:train:0","type":"create_model"})"),
-              IsOkAndHolds(CreateModelResponse{.model_id = "0f8fad5b:train:0"}));
-  EXPECT_THAT(decode_json<CreateModelResponse>("{}"),
-              IsError(ErrorCode::invalid_response,
-                      "model_id: expected a string, found no such member"));
+  EXPECT_THAT(
+      decode_json<CreateModelResponse>(R"({"model_id":"0f8fad5b:train:0","type":"create_model"})"),
+      IsOkAndHolds(CreateModelResponse{.model_id = "0f8fad5b:train:0"}));
+  EXPECT_THAT(
+      decode_json<CreateModelResponse>("{}"),
+      IsError(ErrorCode::invalid_response, "model_id: expected a string, found no such member"));
 }
 
 TEST(GetInfoResponseJson, DescribesTheModel) {  // PROTOCOL 9.10
@@ -186,8 +160,7 @@ TEST(GetInfoResponseJson, DescribesTheModel) {  // PROTOCOL 9.10
 }
 
 TEST(GetInfoResponseJson, MayHaveANullTag) {  // PROTOCOL 9.10: `get_info` or null
-  const auto info =
-      decode_json<GetInfoResponse>(R"({"type":null,"model_data":{},"model_id":"m"})");
+  const auto info = decode_json<GetInfoResponse>(R"({"type":null,"model_data":{},"model_id":"m"})");
   ASSERT_TRUE(info.ok());
   EXPECT_FALSE(info->has_type);
 }
@@ -221,11 +194,11 @@ TEST(SaveWeightsResponseJson, NamesThePath) {  // PROTOCOL 9.14
 }
 
 TEST(LoadWeightsResponseJson, NamesThePathAndTheModel) {  // PROTOCOL 9.15
-  EXPECT_THAT(decode_json<LoadWeightsResponse>(
-                  R"({"path":"tinker://9a:train:0/weights/step-10",)"
-                  R"("model_id":"0f8fad5b:train:1","type":"load_weights"})"),
-              IsOkAndHolds(LoadWeightsResponse{.path = "tinker://9a:train:0/weights/step-10",
-                                               .model_id = "0f8fad5b:train:1"}));
+  EXPECT_THAT(
+      decode_json<LoadWeightsResponse>(R"({"path":"tinker://9a:train:0/weights/step-10",)"
+                                       R"("model_id":"0f8fad5b:train:1","type":"load_weights"})"),
+      IsOkAndHolds(LoadWeightsResponse{.path = "tinker://9a:train:0/weights/step-10",
+                                       .model_id = "0f8fad5b:train:1"}));
 }
 
 TEST(SaveWeightsForSamplerResponseJson, HasAPathOrASession) {  // PROTOCOL 9.16
@@ -270,11 +243,11 @@ TEST(WeightsInfoResponseJson, DescribesTheCheckpoint) {  // PROTOCOL 9.21
 }
 
 TEST(CreateCustomLossResponseJson, NamesTheLoss) {  // PROTOCOL 9.40
-  EXPECT_EQ(decode_json<CreateCustomLossResponse>(
-                R"({"loss_id":"loss-1","type":"create_custom_loss"})")
-                .value()
-                .loss_id,
-            "loss-1");
+  EXPECT_EQ(
+      decode_json<CreateCustomLossResponse>(R"({"loss_id":"loss-1","type":"create_custom_loss"})")
+          .value()
+          .loss_id,
+      "loss-1");
 }
 
 TEST(JoinSamplingSessionResponseJson, CountsTheClients) {  // PROTOCOL 9.41
@@ -283,110 +256,6 @@ TEST(JoinSamplingSessionResponseJson, CountsTheClients) {  // PROTOCOL 9.41
                 .value()
                 .client_counter,
             7);
-}
-
-// ---- 9.19, 9.38: polling
-
-TEST(TryAgainResponseJson, CarriesTheQueueState) {  // PROTOCOL 9.19
-  EXPECT_THAT(decode_json<TryAgainResponse>(
-                  R"({"type":"try_again","request_id":"r-106","queue_state":"paused_capacity",)"
-                  R"("queue_state_reason":"waiting for GPUs"})"),
-              IsOkAndHolds(TryAgainResponse{.request_id = "r-106",
-                                            .queue_state = QueueState::paused_capacity,
-                                            .queue_state_reason = "waiting for GPUs"}));
-  EXPECT_THAT(decode_json<TryAgainResponse>(
-                  R"({"type":"try_again","request_id":"r-106","queue_state":"active"})"),
-              IsOkAndHolds(
-                  TryAgainResponse{.request_id = "r-106", .queue_state = QueueState::active}));
-}
-
-TEST(TryAgainResponseJson, KeepsQueueStatesOfTheFuture) {  // PROTOCOL 7.1: read as "unknown"
-  const auto answer =
-      decode_json<TryAgainResponse>(R"({"request_id":"r","queue_state":"paused_lunch"})");
-  ASSERT_TRUE(answer.ok());
-  EXPECT_EQ(answer->queue_state.known(), std::nullopt);
-  EXPECT_EQ(answer->queue_state.text(), "paused_lunch");
-}
-
-TEST(TryAgainResponseJson, WritesTheReason) {  // WIRE_TOOL: keeps queue_state_reason
-  constexpr std::string_view kBody =
-      R"({"type":"try_again","request_id":"r","queue_state":"active","queue_state_reason":"x"})";
-  EXPECT_THAT(echo<TryAgainResponse>(kBody), IsOkAndHolds(kBody));
-}
-
-TEST(CompleteMetadataResponseJson, TellsTheSize) {  // PROTOCOL 9.19
-  EXPECT_EQ(decode_json<CompleteMetadataResponse>(
-                R"({"status":"complete_metadata","response_payload_size":7340032})")
-                .value()
-                .response_payload_size,
-            7340032);
-}
-
-TEST(CompleteMetadataResponseJson, MayNotKnowTheSize) {  // PROTOCOL 9.19: null or absent reads as 0
-  for (const std::string_view text : {
-           R"({"status":"complete_metadata"})",
-           R"({"status":"complete_metadata","response_payload_size":null})",
-       }) {
-    EXPECT_EQ(decode_json<CompleteMetadataResponse>(text).value().response_payload_size,
-              std::nullopt);
-  }
-}
-
-TEST(RequestFailedResponseJson, NamesErrorAndCategory) {  // PROTOCOL 7.1, 9.19
-  EXPECT_THAT(
-      decode_json<RequestFailedResponse>(R"({"error":"sequence too long","category":"user"})"),
-      IsOkAndHolds(RequestFailedResponse{.error = "sequence too long",
-                                         .category = RequestErrorCategory::user}));
-}
-
-TEST(RequestFailedResponseJson, KeepsCategoriesOfTheFuture) {  // PROTOCOL 9.19: reads as unknown
-  for (const std::string_view category : {"weather", "User", ""}) {
-    const auto answer = decode_json<RequestFailedResponse>(
-        R"({"error":"e","category":")" + std::string(category) + R"("})");
-    ASSERT_TRUE(answer.ok());
-    EXPECT_EQ(answer->category.known(), std::nullopt);
-    EXPECT_EQ(answer->category.text(), category);
-  }
-}
-
-TEST(ErrorResponseJson, CarriesTheDetail) {  // PROTOCOL 6.1, 9.19
-  EXPECT_EQ(decode_json<ErrorResponse>(R"({"detail":"promise expired"})").value().detail,
-            "promise expired");
-}
-
-TEST(FuturesRetrieveResponseJson, ListsCompletions) {  // PROTOCOL 9.38
-  const auto answer = decode_json<FuturesRetrieveResponse>(
-      R"({"completions":[{"state":"finished","request_id":"r-106",)"
-      R"("response_payload_uncompressed_size":7340},)"
-      R"({"state":"failed","request_id":"r-107","new_member":1}],"cursor":5})");
-
-  ASSERT_TRUE(answer.ok());
-  EXPECT_EQ(answer->cursor, 5);
-  EXPECT_THAT(
-      answer->completions,
-      ElementsAre(FutureCompletion(FutureFinished{.request_id = "r-106",
-                                                  .response_payload_uncompressed_size = 7340}),
-                  FutureCompletion(FutureFailed{.request_id = "r-107"})));
-}
-
-TEST(FuturesRetrieveResponseJson, MayBeEmpty) {  // PROTOCOL 9.38
-  EXPECT_THAT(decode_json<FuturesRetrieveResponse>(R"({"completions":[],"cursor":5})"),
-              IsOkAndHolds(FuturesRetrieveResponse{.cursor = 5}));
-}
-
-TEST(FuturesRetrieveResponseJson, NeedsAState) {  // PROTOCOL 9.38: `state` required
-  EXPECT_THAT(decode_json<FuturesRetrieveResponse>(
-                  R"({"completions":[{"request_id":"r-106"}],"cursor":5})"),
-              IsError(ErrorCode::invalid_response, StartsWith("completions[0].state: expected")));
-}
-
-TEST(FuturesRetrieveResponseJson, KeepsStatesOfTheFuture) {  // WIRE_TOOL: unknown values are kept
-  constexpr std::string_view kBody =
-      R"({"completions":[{"state":"paused","request_id":"r-1","until":null}],"cursor":1})";
-  const auto answer = decode_json<FuturesRetrieveResponse>(kBody);
-  ASSERT_TRUE(answer.ok());
-  EXPECT_TRUE(std::holds_alternative<UnknownVariant>(answer->completions.at(0)));
-  EXPECT_THAT(encode_json(*answer), IsOkAndHolds(kBody));
 }
 
 }  // namespace

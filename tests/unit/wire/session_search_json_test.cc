@@ -55,9 +55,9 @@ TEST(SessionSearchJson, NeedsANameOfOneCharacter) {
 TEST(SessionSearchJson, NeedsAStatusAndAReason) {  // array (≥ 1)
   EXPECT_THAT(decode_json<SessionSearchRequest>(R"({"statuses":[]})"),
               is_refused("statuses: expected at least one status, found none"));
-  EXPECT_THAT(
-      decode_json<SessionSearchRequest>(R"({"statuses":[{"type":"client_finished","reasons":[]}]})"),
-      is_refused("statuses[0].reasons: expected at least one reason, found none"));
+  EXPECT_THAT(decode_json<SessionSearchRequest>(
+                  R"({"statuses":[{"type":"client_finished","reasons":[]}]})"),
+              is_refused("statuses[0].reasons: expected at least one reason, found none"));
   EXPECT_THAT(decode_json<SessionSearchRequest>(
                   R"({"statuses":[{"type":"client_finished","reasons":["bored"]}]})"),
               IsError(ErrorCode::invalid_argument,

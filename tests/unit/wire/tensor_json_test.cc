@@ -23,8 +23,8 @@ using tinker::testing::IsOk;
 using tinker::testing::IsOkAndHolds;
 
 TEST(TensorJson, ReadsIntegers) {
-  const auto tensor = decode_json<TensorData>(
-      R"({"data":[9007199254740993,-1],"dtype":"int64","shape":[2]})");
+  const auto tensor =
+      decode_json<TensorData>(R"({"data":[9007199254740993,-1],"dtype":"int64","shape":[2]})");
   ASSERT_THAT(tensor, IsOk());
   EXPECT_THAT(tensor->ints(), ElementsAre(9007199254740993, -1));
   EXPECT_EQ(tensor->shape(), (TensorData::Shape{2}));
@@ -111,12 +111,12 @@ TEST(TensorJson, RefusesOtherMembers) {  // PROTOCOL 11: strict
 TEST(TensorJson, NamesTheNumberThatDoesNotFit) {
   EXPECT_THAT(decode_json<TensorData>(R"({"data":[1,1.5],"dtype":"int64"})"),
               IsError(ErrorCode::invalid_argument, "data[1]: expected an integer of 64 bits"));
-  EXPECT_THAT(decode_json<TensorData>(R"({"data":[1,"NaN"],"dtype":"float32"})"),
-              IsError(ErrorCode::invalid_argument,
-                      "data[1]: expected a number of 32-bit float range"));
-  EXPECT_THAT(decode_json<TensorData>(R"({"data":[1e39],"dtype":"float32"})"),
-              IsError(ErrorCode::invalid_argument,
-                      "data[0]: expected a number of 32-bit float range"));
+  EXPECT_THAT(
+      decode_json<TensorData>(R"({"data":[1,"NaN"],"dtype":"float32"})"),
+      IsError(ErrorCode::invalid_argument, "data[1]: expected a number of 32-bit float range"));
+  EXPECT_THAT(
+      decode_json<TensorData>(R"({"data":[1e39],"dtype":"float32"})"),
+      IsError(ErrorCode::invalid_argument, "data[0]: expected a number of 32-bit float range"));
   EXPECT_THAT(decode_json<TensorData>(R"({"data":[[1]],"dtype":"int64"})"),
               IsError(ErrorCode::invalid_argument, StartsWith("data[0]: ")));
 }
