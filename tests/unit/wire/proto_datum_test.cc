@@ -95,6 +95,13 @@ TEST(ChunkProto, DoesNotInventAFormat) {
               IsError(ErrorCode::invalid_argument, StartsWith("model_input[0].format: expected")));
 }
 
+TEST(ChunkProto, MergesAnImageThatComesInTwoParts) {
+  const auto chunk = std::get<ImageChunk>(
+      chunk_of(field(2, field(1, "x") + field(2, "jpeg")) + field(2, int_field(3, 4))));
+
+  EXPECT_EQ(chunk, (ImageChunk{.data = "x", .format = ImageFormat::jpeg, .expected_tokens = 4}));
+}
+
 TEST(ChunkProto, AcceptsOverriddenDimensions) {  // PROTOBUF 1: a server SHOULD accept it
   const std::string image =
       field(1, "x") + field(2, "png") + field(4, int_field(1, 640) + int_field(2, 480));

@@ -165,6 +165,15 @@ TEST(ForwardBackwardOutputProto, TrustsTheFirstFieldOfOldEncoders) {  // PROTOBU
   EXPECT_THAT(output->loss_fn_outputs, ElementsAre(SizeIs(2), SizeIs(2)));
 }
 
+TEST(ForwardBackwardOutputProto, LetsARepeatedFieldNameReplaceTheFirst) {
+  const auto output =
+      decoded(record(entry(2, "a", batched({{1.0F}})) + entry(2, "b", batched({{2.0F}})) +
+                         entry(2, "a", batched({{3.0F}})),
+                     1));
+  ASSERT_THAT(output, IsOk());
+  EXPECT_THAT(output->loss_fn_outputs.at(0).at("a").floats().to_vector(), ElementsAre(3.0F));
+}
+
 TEST(ForwardBackwardOutputProto, IgnoresArraysBeyondTheNumberOfDatums) {
   const auto output = decoded(record(entry(2, "logprobs", batched({{1.0F}, {2.0F}})), 1));
   EXPECT_THAT(output.value().loss_fn_outputs, SizeIs(1));
