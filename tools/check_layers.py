@@ -204,6 +204,19 @@ def check_mapping(root: Path) -> Iterator[str]:
             yield f"src/{folder.name}: no CMakeLists.txt"
 
 
+def check_installed(root: Path) -> Iterator[str]:
+    """Every public header is installed, and the umbrella has all but the ones that need another library."""
+    installed = (root / "src/client/CMakeLists.txt").read_text()
+    umbrella = (root / "include/tinker/tinker.h").read_text()
+    for header in sorted((root / "include").rglob("*.h")):
+        file = header.relative_to(root).as_posix()
+        if file not in installed:
+            yield f"{file}: not installed; list it in src/client/CMakeLists.txt"
+        optional = lookup(FOREIGN_IN_PUBLIC, file) is not None or file == "include/tinker/tinker.h"
+        if not optional and f'"{file.removeprefix("include/")}"' not in umbrella:
+            yield f"{file}: not in the umbrella tinker.h"
+
+
 def cmake_links(root: Path) -> dict[str, list[str]]:
     """Which layers each folder's CMakeLists.txt names: tinker_NAME, tinker::NAME, set(layers NAME...)."""
     links = {}
@@ -231,6 +244,7 @@ def check(root: Path) -> list[str]:
     links = cmake_links(root)
     return [
         *check_mapping(root),
+        *check_installed(root),
         *check_links(links),
         *check_includes(root, links),
         *check_examples(root),
@@ -255,7 +269,9 @@ CLEAN_TREE = {
     "src/wire/json_reader.cc": '#include <simdjson.h>\n\n#include "base/strings.h"\n#include "wire/json.h"\n',
     "src/wire/proto_writer.h": "#include <protozero/pbf_writer.hpp>\n",
     "src/http/http.h": "",
-    "src/client/CMakeLists.txt": "set(layers types wire)\nadd_library(tinker_client ${objects})\n",
+    "src/client/CMakeLists.txt": "set(layers types wire)\nadd_library(tinker_client ${objects})\n"
+    "install(include/tinker/result.h include/tinker/tinker.h include/tinker/types/datum.h\n"
+    "  include/tinker/adapters/eigen.h include/tinker/testing/matchers.h)\n",
     "src/client/client.h": '#include "tinker/tinker.h"\n#include "wire/json.h"\n',
     "src/server/routes.h": '#include "wire/json.h"\n',
     "src/tokenizer/hub.h": '#include "http/http.h"\n',
@@ -281,6 +297,8 @@ VIOLATIONS = [
     ("Eigen outside the adapters", "include/tinker/types/datum.h", "#include <Eigen/Core>\n", "only std and tinker"),
     ("internal header in public", "include/tinker/tinker.h", '#include "wire/json.h"\n', "is internal"),
     ("unmapped public header", "include/tinker/novel.h", "", "include/tinker/novel.h: no layer"),
+    ("header that is not installed", "include/tinker/types/novel.h", "", "not installed"),
+    ("header that the umbrella lacks", "include/tinker/types/novel.h", "", "not in the umbrella"),
     ("unmapped folder", "src/novel/novel.cc", "", "src/novel: no layer"),
     ("folder without a target", "src/http/http.cc", "", "no CMakeLists.txt"),
     ("link to a higher layer", "src/types/CMakeLists.txt", "tinker_layer(types DEPENDS tinker_wire)\n", "may not link tinker_wire"),
