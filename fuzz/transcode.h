@@ -20,14 +20,14 @@ std::vector<const wire::WireType*> types_where(Predicate wanted) {
   return types;
 }
 
-/// The first byte picks a type, the rest is a document. What is accepted must come out in a form
-/// that is accepted again and comes out unchanged.
+/// The first byte picks a type and, by its upper half, the lenient policy; the rest is a document.
+/// What is accepted must come out in a form that is accepted again and comes out unchanged.
 inline int transcode(const std::vector<const wire::WireType*>& types,
                      wire::Encoding encoding,
                      const std::uint8_t* data,
-                     std::size_t size,
-                     wire::Policy policy = wire::Policy::strict) {
+                     std::size_t size) {
   if (size == 0) return 0;
+  const auto policy = data[0] < 128 ? wire::Policy::strict : wire::Policy::lenient;
   const wire::WireType& type = *types[data[0] % types.size()];
   std::string document(reinterpret_cast<const char*>(data) + 1, size - 1);
   std::vector<std::string> unknown;

@@ -10,6 +10,7 @@
 #include "wire/base64.h"
 #include "wire/json_writer.h"
 #include "wire/registry.h"
+#include "wire/utf8.h"
 
 namespace tinker::cli {
 namespace {
@@ -85,10 +86,15 @@ Result<std::string> transcode_line(const Transcoder& transcode, std::string line
 }
 
 std::string error_line(const Error& error) {
+  std::string text = error.to_string();
+  // A message may quote the document, which need not be text.
+  if (!wire::is_utf8(text)) {
+    for (char& c : text) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';
+  }
   wire::JsonWriter writer(wire::NonFinite::refuse);
   writer.begin_object();
   writer.key("error");
-  writer.string(error.to_string());
+  writer.string(text);
   writer.end_object();
   return std::move(writer).take();
 }
@@ -160,6 +166,10 @@ void add_wire_command(CLI::App& app, int& status) {
   command->callback([options, &status] {
     if (!options->list && options->type.empty()) throw CLI::RequiredError("TYPE or --list");
     status = run_wire(*options);
+    if (!std::cout.flush()) {
+      std::cerr << "tinker wire: standard output could not be written\n";
+      status = kRefused;
+    }
   });
 }
 

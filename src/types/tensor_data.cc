@@ -86,6 +86,7 @@ TensorData gather(const TensorData& dense,
                   const Buffer<T>& cells,
                   const TensorData::Shape& shape,
                   std::int64_t pad) {
+  if (cells.empty()) return dense;
   const auto skip = static_cast<T>(pad);
   std::int64_t listed_count = 0;
   for (const T cell : cells) listed_count += cell != skip ? 1 : 0;
@@ -164,7 +165,7 @@ Result<void> TensorData::validate() const {
 
 Result<TensorData> TensorData::to_dense(std::int64_t pad) const {
   // A few bytes of indices can claim any shape; this one still fits into a large machine's memory.
-  constexpr std::int64_t kMostCells = std::int64_t{1} << 30U;
+  constexpr std::int64_t kMostCells = std::int64_t{1} << 28U;
   TINKER_TRY(validate());
   if (!is_sparse() || !shape_) return *this;
   if (const auto cells = cell_count(*shape_); !cells || *cells > kMostCells) {

@@ -58,7 +58,7 @@ class Decoder {
   /// How many members the object read last had that its schema knows.
   [[nodiscard]] std::size_t& member_count() noexcept { return member_count_; }
   [[nodiscard]] const std::optional<Error>& error() const noexcept { return error_; }
-  [[nodiscard]] Error take_error() && { return *std::move(error_); }
+  [[nodiscard]] Error take_error() && { return error_ ? *std::move(error_) : Error(); }
 
   /// Another decoder at the same place, whose failures and reports can be thrown away.
   [[nodiscard]] Decoder attempt() const {

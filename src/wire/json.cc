@@ -7,8 +7,9 @@ namespace tinker::wire::detail {
 Result<void> decode_document(std::string_view text, void* out, ReadRoot read, Decoder decoder) {
   const auto document = JsonDocument::parse(text);
   if (!document) {
-    decoder.fail(document.error().message);
-    return std::move(decoder).take_error();
+    Error error = document.error();
+    if (decoder.is_response()) error.code = ErrorCode::invalid_response;
+    return error;
   }
   if (!read(document->root(), out, decoder)) return std::move(decoder).take_error();
   return {};

@@ -270,7 +270,7 @@ bool read_union(JsonView value,
     if (const auto tag = value.member(tag_name)) {
       return read_tagged(value, *tag, variant, arms, keep_unknown, decoder);
     }
-    if (tag_name == kRequiredTag) {
+    if (arms.front().schema->tag_required) {
       const Path::Step step(decoder.path(), tag_name);
       return decoder.fail(
           base::concat("expected one of ", tags_of(arms), ", found no such member"));

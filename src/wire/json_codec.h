@@ -22,7 +22,6 @@
 namespace tinker::wire {
 
 // ---- Values
-// --------------------------------------------------------------------------------------
 
 template <>
 struct JsonCodec<bool> {
@@ -120,8 +119,9 @@ struct JsonCodec<E> {
     std::string_view name;
     if (!detail::read_name(value, name, tinker::detail::kEnumNames<E>, false, decoder))
       return false;
-    out = *enum_from_string<E>(name);
-    return true;
+    const auto known = enum_from_string<E>(name);
+    out = known.value_or(out);
+    return known.has_value();
   }
   static void write(E in, JsonWriter& writer) { writer.string(to_string(in)); }
 };
@@ -139,7 +139,6 @@ struct JsonCodec<OpenEnum<E>> {
 };
 
 // ---- Containers
-// ----------------------------------------------------------------------------------
 
 template <typename T>
 struct JsonCodec<std::optional<T>> {
@@ -224,12 +223,8 @@ struct JsonCodec<std::map<std::string, T, std::less<>>> {
 };
 
 // ---- Unions
-// --------------------------------------------------------------------------------------
 
 namespace detail {
-
-/// The tag that official models do not infer when it is missing (PROTOCOL 9.38).
-inline constexpr std::string_view kRequiredTag = "state";
 
 /// One arm of a union, type-erased.
 struct Arm {

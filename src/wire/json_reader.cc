@@ -7,6 +7,7 @@
 #include <simdjson.h>
 
 #include "base/strings.h"
+#include "wire/json_scan.h"
 
 namespace tinker::wire {
 
@@ -72,11 +73,6 @@ double JsonView::number() const noexcept {
 
 std::string_view JsonView::string() const noexcept {
   return Access::unwrap(*this).get_string().value_unsafe();
-}
-
-std::size_t JsonView::array_size() const noexcept {
-  // The parser saturates its own count, so long arrays are only a lower bound: fine for reserving.
-  return Access::array(*this).size();
 }
 
 std::optional<std::int64_t> JsonView::as_integer() const noexcept {
@@ -164,23 +160,42 @@ struct JsonDocument::Parser {
 JsonDocument::JsonDocument(std::shared_ptr<Parser> parser, JsonView root)
     : parser_(std::move(parser)), root_(root) {}
 
+namespace {
+
+/// What the parser says in its own words, for people.
+std::string_view reason(simdjson::error_code error) {
+  switch (error) {
+    case simdjson::EMPTY: return "nothing";
+    case simdjson::UTF8_ERROR: return "text that is not UTF-8";
+    case simdjson::STRING_ERROR: return "a malformed string";
+    case simdjson::DEPTH_ERROR: return "nesting deeper than 1024";
+    case simdjson::MEMALLOC:
+    case simdjson::CAPACITY: return "more than fits into memory";
+    default: return "malformed JSON";
+  }
+}
+
+}  // namespace
+
 Result<JsonDocument> JsonDocument::parse(std::string_view text) {
   auto state = std::make_shared<Parser>();
   element root;
-  const auto error = state->parser.parse(text.data(), text.size()).get(root);
-  if (error != simdjson::SUCCESS) {
-    // The parser's own texts speak of tapes; these two cover what people meet.
-    const std::string_view reason = error == simdjson::EMPTY        ? "nothing"
-                                    : error == simdjson::UTF8_ERROR ? "text that is not UTF-8"
-                                    : error == simdjson::NUMBER_ERROR
-                                        ? "a malformed or too large number"
-                                    : error == simdjson::DEPTH_ERROR  ? "nesting deeper than 1024"
-                                    : error == simdjson::STRING_ERROR ? "a malformed string"
-                                                                      : "malformed JSON";
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = base::concat("expected one JSON document, found ", reason)};
+  auto error = state->parser.parse(text.data(), text.size()).get(root);
+  if (error == simdjson::SUCCESS) {
+    return JsonDocument(std::move(state), JsonView::Access::wrap(root));
   }
-  return JsonDocument(std::move(state), JsonView::Access::wrap(root));
+  std::string message = base::concat("$: expected one JSON document, found ", reason(error));
+  if (error != simdjson::EMPTY && error != simdjson::UTF8_ERROR) {
+    JsonDiagnosis diagnosis = diagnose_json(text);
+    if (diagnosis.problem) message = *std::move(diagnosis.problem);
+    if (diagnosis.repaired) {
+      error = state->parser.parse(*diagnosis.repaired).get(root);
+      if (error == simdjson::SUCCESS) {
+        return JsonDocument(std::move(state), JsonView::Access::wrap(root));
+      }
+    }
+  }
+  return Error{.code = ErrorCode::invalid_argument, .message = std::move(message)};
 }
 
 }  // namespace tinker::wire

@@ -29,7 +29,6 @@ class JsonView {
   [[nodiscard]] std::uint64_t large_integer() const noexcept;  ///< Above the range of int64.
   [[nodiscard]] double number() const noexcept;                ///< Any of the three number kinds.
   [[nodiscard]] std::string_view string() const noexcept;
-  [[nodiscard]] std::size_t array_size() const noexcept;
 
   /// The integer this number is, also when written `3.0`; nothing when it is none of 64 bits.
   [[nodiscard]] std::optional<std::int64_t> as_integer() const noexcept;
@@ -79,7 +78,9 @@ class JsonView {
 /// A parsed JSON text.
 class JsonDocument {
  public:
-  /// One document, UTF-8, nothing after it; numbers within double range, nesting at most 1024.
+  /// One document, UTF-8, nothing after it; numbers within double range, nesting at most 1024. The
+  /// error begins with the path at which the text goes wrong. Integers beyond 64 bits become
+  /// floats.
   static Result<JsonDocument> parse(std::string_view text);
 
   [[nodiscard]] JsonView root() const noexcept { return root_; }

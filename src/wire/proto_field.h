@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -127,12 +128,13 @@ Result<T> decode_message(std::string body,
   } catch (const protozero::exception& e) {
     decoder.fail(
         base::concat("expected a protobuf message, found a malformed one (", e.what(), ")"));
+  } catch (const std::bad_alloc&) {
+    decoder.fail("expected a message that fits into memory");
   }
   return std::move(decoder).take_error();
 }
 
 // ---- Codecs
-// --------------------------------------------------------------------------------------
 
 inline std::span<const std::byte> as_byte_span(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -330,7 +332,8 @@ struct ProtoDouble {
 
 /// Reads one entry of a `map<string, V>`: the key, and the value by `ValueCodec` if there is one.
 template <typename ValueCodec, typename V>
-bool read_map_entry(pbf_reader entry, std::string& key, V& value, ProtoDecoder& decoder) {
+bool read_map_entry(
+    pbf_reader entry, std::string& key, V& value, Members members, ProtoDecoder& decoder) {
   // The key is part of the value's path, so it is read first, wherever it stands.
   for (pbf_reader keys = entry; keys.next();) {
     if (keys.tag() != 1 || keys.wire_type() != pbf_wire_type::length_delimited) {
@@ -341,16 +344,20 @@ bool read_map_entry(pbf_reader entry, std::string& key, V& value, ProtoDecoder& 
   }
   const Path::Step step(decoder.path(), key);
   while (entry.next()) {
-    if (entry.tag() != 2 || entry.wire_type() != ValueCodec::kWireType) {
+    bool ok = true;
+    if (entry.tag() == 2 && entry.wire_type() == ValueCodec::kWireType) {
+      ok = ValueCodec::read(entry, value, decoder);
+    } else if (entry.tag() == 1 && entry.wire_type() == pbf_wire_type::length_delimited) {
       entry.skip();
-    } else if (!ValueCodec::read(entry, value, decoder)) {
-      return false;
+    } else {
+      ok = read_unknown_field(entry, members, decoder);
     }
+    if (!ok) return false;
   }
   return true;
 }
 
-/// `map<string, V>`.
+/// `map<string, V>` of an answer.
 template <typename V, typename ValueCodec = ProtoCodec<V>>
 struct ProtoMap {
   using Map = std::map<std::string, V, std::less<>>;
@@ -369,7 +376,9 @@ struct ProtoMap {
   static bool read(pbf_reader& reader, Map& out, ProtoDecoder& decoder) {
     std::string key;
     V value = {};
-    if (!read_map_entry<ValueCodec>(reader.get_message(), key, value, decoder)) return false;
+    if (!read_map_entry<ValueCodec>(reader.get_message(), key, value, Members::open, decoder)) {
+      return false;
+    }
     out.insert_or_assign(std::move(key), std::move(value));
     return true;
   }

@@ -51,7 +51,7 @@ bool read_record(pbf_reader reader, ArrayRecord& out, ProtoDecoder& decoder) {
     if (reader.tag() == 2 && reader.wire_type() == pbf_wire_type::length_delimited) {
       std::pair<std::string, BatchedTensor> field;
       if (!read_map_entry<ProtoBatchedTensor>(
-              reader.get_message(), field.first, field.second, decoder)) {
+              reader.get_message(), field.first, field.second, Members::open, decoder)) {
         return false;
       }
       const auto [place, is_new] = places.try_emplace(field.first, out.fields.size());
@@ -118,6 +118,14 @@ bool unbatch(const std::string& name,
     return decoder.fail(base::concat(
         "expected whole offsets of 8 bytes, found ", batched.offsets.size(), " bytes"));
   }
+  // Each datum gets a copy of the trailing shape, so its length must not be the sender's to choose.
+  constexpr std::size_t kHighestRank = 16;
+  if (batched.trailing_shape.size() > kHighestRank) {
+    return decoder.fail(base::concat("expected a trailing shape of at most ",
+                                     kHighestRank,
+                                     " dimensions, found ",
+                                     batched.trailing_shape.size()));
+  }
   const auto offsets = Buffer<std::int64_t>::view(as_byte_span(batched.offsets), decoder.body());
   const std::int64_t width = element_size(dtype);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -153,7 +161,7 @@ std::optional<std::size_t> announced_datums(std::span<const ArrayRecord> records
 /// num_datums). Every field must have that many arrays, so the number is paid for by the sender;
 /// without fields it costs nothing and has a limit.
 bool count_datums(std::span<const ArrayRecord> records, std::size_t& out, ProtoDecoder& decoder) {
-  constexpr std::size_t kMostEmptyDatums = std::size_t{1} << 20U;
+  constexpr std::size_t kMostEmptyDatums = std::size_t{1} << 16U;
   std::map<std::string_view, std::size_t> arrays;
   std::optional<std::string_view> first;
   for (const auto& record : records) {
@@ -228,7 +236,6 @@ bool read_output(pbf_reader reader, ForwardBackwardOutput& out, ProtoDecoder& de
 }
 
 // ---- Writing
-// -------------------------------------------------------------------------------------
 
 std::span<const std::int64_t> trailing_shape(const TensorData& tensor) {
   const auto& shape = tensor.shape();

@@ -27,7 +27,8 @@ struct ProtoImageFormat {
     ProtoCodec<std::string>::write(writer, number, to_string(format));
   }
   static bool read(pbf_reader& reader, ImageFormat& out, ProtoDecoder& decoder) {
-    const std::string name = reader.get_string();
+    std::string name;
+    if (!ProtoCodec<std::string>::read(reader, name, decoder)) return false;
     const auto format = enum_from_string<ImageFormat>(name);
     if (!format) return decoder.fail(base::concat("expected 'png' or 'jpeg', found '", name, "'"));
     out = *format;
@@ -154,7 +155,6 @@ struct ProtoCodec<ModelInput> {
 };
 
 // ---- Provenance
-// ----------------------------------------------------------------------------------
 
 /// The two arms of a ProvenanceSpan have the same fields; which arm it is becomes `source`.
 template <>
@@ -205,7 +205,6 @@ struct ProtoMessage<Datum> {
 };
 
 // ---- Loss config
-// ---------------------------------------------------------------------------------
 
 /// `map<string, double>`, all that older servers read: the numbers of the config.
 struct ProtoLegacyConfig {
@@ -225,7 +224,8 @@ struct ProtoLegacyConfig {
   static bool read(pbf_reader& reader, LossFnConfig& out, ProtoDecoder& decoder) {
     std::string key;
     double value = 0.0;
-    if (!read_map_entry<ProtoDouble>(reader.get_message(), key, value, decoder)) return false;
+    if (!read_map_entry<ProtoDouble>(reader.get_message(), key, value, Members::exact, decoder))
+      return false;
     if (!decoder.loss_config_v2) out.insert_or_assign(std::move(key), value);
     return true;
   }
@@ -276,7 +276,9 @@ struct ProtoConfig {
     if (!std::exchange(decoder.loss_config_v2, true)) out.clear();
     std::string key;
     std::optional<ProtoConfigValue::Value> value;
-    if (!read_map_entry<ProtoConfigValue>(reader.get_message(), key, value, decoder)) return false;
+    if (!read_map_entry<ProtoConfigValue>(
+            reader.get_message(), key, value, Members::exact, decoder))
+      return false;
     if (!value) {
       const Path::Step step(decoder.path(), key);
       return decoder.fail("expected a number or a text, found neither");

@@ -145,6 +145,7 @@ bool read_tensor(pbf_reader reader, TensorData& out, ProtoDecoder& decoder) {
     return true;
   }
   out = TensorData(std::move(values), std::move(shape));
+  const Path::Step step(decoder.path(), "shape");
   const auto ok = out.validate();
   return ok || decoder.fail(ok.error().message);
 }
@@ -155,7 +156,7 @@ bool ProtoCodec<std::map<std::string, TensorData, std::less<>>>::read(pbf_reader
   std::string key;
   std::optional<TensorData> value;
   if (!read_map_entry<ProtoCodec<std::optional<TensorData>>>(
-          reader.get_message(), key, value, decoder)) {
+          reader.get_message(), key, value, Members::closed, decoder)) {
     return false;
   }
   if (!value) {

@@ -66,11 +66,14 @@ void write_tensor(ProtoWriter<Sink>& writer, const TensorData& tensor) {
   } else {
     // Indices are the receiver's to check; a shape that does not fit would be read as another
     // tensor.
-    if (const auto ok = tensor.validate(); !ok) writer.errors().fail(ok.error().message);
+    if (const auto ok = tensor.validate(); !ok) {
+      const Path::Step step(writer.path(), "shape");
+      writer.errors().fail(ok.error().message);
+    }
     writer.bytes(1, bytes_of(tensor));
   }
   writer.varint(3, static_cast<std::uint64_t>(proto_dtype(tensor.dtype())));
-  if (tensor.shape()) write_shape(writer, 4, *tensor.shape());
+  if (const auto& shape = tensor.shape()) write_shape(writer, 4, *shape);
 }
 
 template <>

@@ -55,6 +55,7 @@ struct Schema {
   /// The member and the value that tell this type from the others of a union; empty when none does.
   std::string_view tag_name = {};
   std::string_view tag = {};
+  bool tag_required = false;  ///< A union does not guess the type when the tag is missing.
   std::optional<Violation> (*check)(const void* object) = nullptr;
 
   [[nodiscard]] constexpr Direction direction() const {
@@ -84,7 +85,6 @@ struct JsonCodec {
 };
 
 // ---- Building blocks of descriptions
-// -------------------------------------------------------------
 
 namespace detail {
 

@@ -499,8 +499,11 @@ const Schema& schema_of<FutureFinished>() {
       required<&T::request_id>("request_id"),
       nullable<&T::response_payload_uncompressed_size>("response_payload_uncompressed_size"),
   };
-  static constexpr Schema kSchema = {
-      .fields = kFields, .members = Members::open, .tag_name = "state", .tag = "finished"};
+  static constexpr Schema kSchema = {.fields = kFields,
+                                     .members = Members::open,
+                                     .tag_name = "state",
+                                     .tag = "finished",
+                                     .tag_required = true};
   return kSchema;
 }
 
@@ -511,8 +514,11 @@ const Schema& schema_of<FutureFailed>() {
       tag<"failed">("state"),
       required<&T::request_id>("request_id"),
   };
-  static constexpr Schema kSchema = {
-      .fields = kFields, .members = Members::open, .tag_name = "state", .tag = "failed"};
+  static constexpr Schema kSchema = {.fields = kFields,
+                                     .members = Members::open,
+                                     .tag_name = "state",
+                                     .tag = "failed",
+                                     .tag_required = true};
   return kSchema;
 }
 

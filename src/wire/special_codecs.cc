@@ -7,7 +7,6 @@ namespace tinker::wire {
 using Kind = JsonView::Kind;
 
 // ---- Stop
-// ----------------------------------------------------------------------------------------
 
 bool JsonCodec<Stop>::read(JsonView value, Stop& out, Decoder& decoder) {
   if (value.kind() == Kind::string) {
@@ -33,7 +32,6 @@ void JsonCodec<Stop>::write(const Stop& in, JsonWriter& writer) {
 }
 
 // ---- Tensor
-// --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -134,7 +132,6 @@ void JsonCodec<TensorData>::write(const TensorData& in, JsonWriter& writer) {
 }
 
 // ---- Optimizers
-// ----------------------------------------------------------------------------------
 
 namespace {
 

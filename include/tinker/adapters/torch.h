@@ -22,7 +22,10 @@ namespace tinker::adapters {
 /// tensor while copies live. An error for bool and unsigned elements.
 inline Result<TensorData> from_torch(const torch::Tensor& tensor) {
   const bool is_float = tensor.is_floating_point();
-  if (!is_float && (tensor.scalar_type() == torch::kBool || tensor.scalar_type() == torch::kByte)) {
+  const auto type = tensor.scalar_type();
+  const bool is_signed =
+      type == torch::kLong || type == torch::kInt || type == torch::kShort || type == torch::kChar;
+  if (!is_float && !is_signed) {
     return Error{.code = ErrorCode::invalid_argument,
                  .message = "expected a tensor of floats or signed integers"};
   }

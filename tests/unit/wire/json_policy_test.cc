@@ -220,7 +220,7 @@ TEST(AnswerPolicy, RefusesAWrongKind) {  // WIRE_TOOL
 
 TEST(AnswerPolicy, RefusesMalformedJsonAsAnInvalidAnswer) {
   EXPECT_THAT(decode_json<CreateModelResponse>("<html>"),
-              IsError(ErrorCode::invalid_response, StartsWith("$: expected one JSON document")));
+              IsError(ErrorCode::invalid_response, "$: expected a JSON value, found '<html>'"));
 }
 
 TEST(AnswerPolicy, AcceptsOnlyStringsInStringMaps) {  // PROTOCOL 5

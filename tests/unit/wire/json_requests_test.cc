@@ -199,7 +199,7 @@ TEST(JsonRequest, RefusesWhatIsNoObject) {  // WIRE_TOOL: non-objects are refuse
 
 TEST(JsonRequest, RefusesTrailingText) {  // WIRE_TOOL
   EXPECT_THAT(decode_json<GetInfoRequest>(R"({"model_id":"m"} x)"),
-              IsError(ErrorCode::invalid_argument, StartsWith("$: expected one JSON document")));
+              is_refused("$: expected nothing after the document, found 'x'"));
 }
 
 TEST(JsonRequest, RefusesAWrongTag) {  // PROTOCOL 7.1: constants
@@ -225,7 +225,7 @@ TEST(JsonRequest, RefusesBottomlessNesting) {
   const std::string body = R"({"tags":[],"user_metadata":{"k":)" + std::string(5000, '[') +
                            std::string(5000, ']') + R"(},"sdk_version":"v"})";
   EXPECT_THAT(decode_json<CreateSessionRequest>(body),
-              is_refused("$: expected one JSON document, found nesting deeper than 1024"));
+              IsError(ErrorCode::invalid_argument, StartsWith("user_metadata.k[0]")));
 }
 
 // ---- Repeated members: as every common JSON reader, the last one counts

@@ -95,6 +95,11 @@ TEST(ChunkProto, DoesNotInventAFormat) {
               IsError(ErrorCode::invalid_argument, StartsWith("model_input[0].format: expected")));
 }
 
+TEST(ChunkProto, DoesNotQuoteAFormatThatIsNoText) {
+  EXPECT_THAT(datum_of(field(2, field(1, "x") + field(2, "\xff\xfe"))),
+              IsError(ErrorCode::invalid_argument, "model_input[0].format: expected UTF-8 text"));
+}
+
 TEST(ChunkProto, MergesAnImageThatComesInTwoParts) {
   const auto chunk = std::get<ImageChunk>(
       chunk_of(field(2, field(1, "x") + field(2, "jpeg")) + field(2, int_field(3, 4))));

@@ -174,6 +174,16 @@ TEST(ForwardBackwardOutputProto, LetsARepeatedFieldNameReplaceTheFirst) {
   EXPECT_THAT(output->loss_fn_outputs.at(0).at("a").floats().to_vector(), ElementsAre(3.0F));
 }
 
+TEST(ForwardBackwardOutputProto, DoesNotCopyALongTrailingShapeToEveryDatum) {
+  const std::string many_ones(1000, '\x01');
+  const std::string offsets = raw(std::vector<std::int64_t>(1000));
+  const std::string bomb = field(2, offsets) + int_field(3, 1) + field(4, many_ones);
+  EXPECT_THAT(decoded(record(entry(2, "logprobs", bomb), 999)),
+              IsError(ErrorCode::invalid_response,
+                      "loss_fn_outputs.logprobs: expected a trailing shape of at most 16 "
+                      "dimensions, found 1000"));
+}
+
 TEST(ForwardBackwardOutputProto, IgnoresArraysBeyondTheNumberOfDatums) {
   const auto output = decoded(record(entry(2, "logprobs", batched({{1.0F}, {2.0F}})), 1));
   EXPECT_THAT(output.value().loss_fn_outputs, SizeIs(1));

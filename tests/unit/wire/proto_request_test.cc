@@ -277,5 +277,15 @@ TEST(LossConfigProto, RefusesAnUnknownArmWhateverThePolicy) {  // it would chang
   }
 }
 
+// A number of another wire type must not read as 0: it would change the loss.
+TEST(LossConfigProto, RefusesAValueOfAnotherWireType) {
+  const std::string entry_of_four_bytes = field(1, "kl_coeff") + fixed32_field(2, 1);
+  for (const Policy policy : {Policy::strict, Policy::lenient}) {
+    EXPECT_THAT(
+        decode_proto<ForwardBackwardRequest>(field(5, entry_of_four_bytes), {.policy = policy}),
+        IsError(ErrorCode::invalid_argument, StartsWith("loss_fn_config.kl_coeff.#2: ")));
+  }
+}
+
 }  // namespace
 }  // namespace tinker::wire

@@ -97,7 +97,7 @@ TEST(TensorProto, RefusesAShapeThatDoesNotFit) {
       encode_proto(
           Datum{.loss_fn_inputs = {{"weights", {Buffer<float>(std::vector<float>(3)), Shape{4}}}}}),
       IsError(ErrorCode::invalid_argument,
-              "loss_fn_inputs.weights: expected 4 values for shape [4], found 3"));
+              "loss_fn_inputs.weights.shape: expected 4 values for shape [4], found 3"));
 }
 
 // ---- Reading a request (3.1)
@@ -157,7 +157,7 @@ TEST(TensorProto, NamesTheInputThatIsWrong) {
   EXPECT_THAT(
       decode_proto<ForwardBackwardRequest>(field(3, "") + field(3, entry(2, "weights", bad))),
       IsError(ErrorCode::invalid_argument,
-              "data[1].loss_fn_inputs.weights: expected 2 values for shape [2], found 1"));
+              "data[1].loss_fn_inputs.weights.shape: expected 2 values for shape [2], found 1"));
 }
 
 TEST(TensorProto, RefusesUnknownFieldsOfARequestWhateverThePolicy) {
@@ -209,7 +209,7 @@ TEST(AnsweredTensor, RefusesOtherTypes) {  // dtype 0 or unknown
 TEST(AnsweredTensor, RefusesACountThatIsNotTheShapes) {
   EXPECT_THAT(answered(field(1, raw<float>({1.0F, 2.0F})) + hex("1801 22020202")),
               IsError(ErrorCode::invalid_response,
-                      "target_prompt_logprobs: expected 4 values for shape [2, 2], found 2"));
+                      "target_prompt_logprobs.shape: expected 4 values for shape [2, 2], found 2"));
 }
 
 TEST(AnsweredTensor, WithoutAShapeIsAScalar) {  // an empty shape reads as a scalar
