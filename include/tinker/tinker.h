@@ -26,6 +26,7 @@
 #include "tinker/types/open_enum.h"
 #include "tinker/types/optimizer.h"
 #include "tinker/types/promise.h"
+#include "tinker/types/queries.h"
 #include "tinker/types/sample.h"
 #include "tinker/types/sampling_params.h"
 #include "tinker/types/sampling_session.h"

@@ -6,6 +6,7 @@
 #include "tinker/types/billing.h"
 #include "tinker/types/checkpoint.h"
 #include "tinker/types/client_config.h"
+#include "tinker/types/queries.h"
 #include "tinker/types/telemetry.h"
 #include "wire/json_codec.h"
 
@@ -457,6 +458,63 @@ const Schema& schema_of<SelfApiKeyResponse>() {
       required<&T::details>("details"),
   };
   static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ListTrainingRunsQuery>() {
+  using T = ListTrainingRunsQuery;
+  static constexpr std::array kFields = {
+      defaulted<&T::limit>("limit"),
+      defaulted<&T::offset>("offset"),
+      defaulted<&T::access_scope>("access_scope"),
+      nullable<&T::project_id>("project_id"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<AccessQuery>() {
+  using T = AccessQuery;
+  static constexpr std::array kFields = {
+      defaulted<&T::access_scope>("access_scope"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ListCheckpointsQuery>() {
+  using T = ListCheckpointsQuery;
+  static constexpr std::array kFields = {
+      defaulted<&T::limit>("limit"),
+      defaulted<&T::offset>("offset"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ListSessionsQuery>() {
+  using T = ListSessionsQuery;
+  static constexpr std::array kFields = {
+      defaulted<&T::limit>("limit"),
+      defaulted<&T::offset>("offset"),
+      defaulted<&T::access_scope>("access_scope"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<AuditLogQuery>() {
+  using T = AuditLogQuery;
+  static constexpr std::array kFields = {
+      defaulted<&T::event_type>("event_type"),
+      nullable<&T::day>("day"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
   return kSchema;
 }
 

@@ -1,4 +1,4 @@
-"""The tinker command as a process: `tinker version` and `tinker wire` (spec/WIRE_TOOL.md).
+"""The tinker command as a process: `tinker version` and `tinker wire` (WIRE_TOOL).
 
 What each type accepts is the business of tests/unit/wire and tests/parity; here it is the command line itself:
 arguments, standard streams, exit status. CTest passes the command's path in TINKER_COMMAND.

@@ -1,0 +1,116 @@
+#include "wire/query.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/strings.h"
+
+namespace tinker::wire::detail {
+namespace {
+
+// The members of a query are few and flat, so both directions go through JSON: the schemas then
+// serve here, too.
+
+Error invalid(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
+bool is_unreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.' || c == '~';
+}
+
+void append_escaped(std::string& out, std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  for (const char c : text) {
+    if (is_unreserved(c)) {
+      out += c;
+    } else if (c == ' ') {
+      out += '+';
+    } else {
+      out += '%';
+      out += kHex[static_cast<unsigned char>(c) >> 4U];
+      out += kHex[static_cast<unsigned char>(c) & 0xfU];
+    }
+  }
+}
+
+Result<std::string> unescaped(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+') {
+      out += ' ';
+    } else if (text[i] != '%') {
+      out += text[i];
+    } else {
+      unsigned value = 0;
+      const std::string_view digits = text.substr(i + 1, 2);
+      const auto end = digits.data() + digits.size();
+      if (digits.size() < 2 || std::from_chars(digits.data(), end, value, 16).ptr != end) {
+        return invalid(
+            base::concat("$: expected two hexadecimal digits after '%', found '", digits, "'"));
+      }
+      out += static_cast<char>(value);
+      i += 2;
+    }
+  }
+  return out;
+}
+
+/// How a scalar stands in a query; empty for null.
+std::string text_of(JsonView value) {
+  switch (value.kind()) {
+    case JsonView::Kind::string: return std::string(value.string());
+    case JsonView::Kind::boolean: return value.boolean() ? "true" : "false";
+    case JsonView::Kind::integer: return base::concat(value.integer());
+    case JsonView::Kind::large_integer: return base::concat(value.large_integer());
+    case JsonView::Kind::number: return base::concat(value.number());
+    default: return {};
+  }
+}
+
+}  // namespace
+
+Result<std::string> query_from_json(std::string_view json) {
+  TINKER_TRY(const auto document, JsonDocument::parse(json));
+  std::string out;
+  document.root().for_each_member([&](std::string_view name, JsonView value) {
+    const std::string text = text_of(value);
+    if (text.empty()) return true;
+    if (!out.empty()) out += '&';
+    append_escaped(out, name);
+    out += '=';
+    append_escaped(out, text);
+    return true;
+  });
+  return out;
+}
+
+Result<std::string> json_from_query(std::string_view query, const Schema& schema) {
+  JsonWriter writer(NonFinite::refuse);
+  writer.begin_object();
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    if (pair.empty()) continue;
+    const std::string_view raw_name = pair.substr(0, pair.find('='));
+    TINKER_TRY(const std::string name, unescaped(raw_name));
+    TINKER_TRY(const std::string value,
+               unescaped(pair.substr(std::min(pair.size(), raw_name.size() + 1))));
+    writer.escaped_key(name);
+    const auto field = std::ranges::find(schema.fields, name, &Field::name);
+    std::int64_t integer = 0;
+    const bool wants_integer =
+        field != schema.fields.end() && field->expected == JsonCodec<std::int64_t>::kExpected;
+    const auto end = value.data() + value.size();
+    if (wants_integer && std::from_chars(value.data(), end, integer).ptr == end && !value.empty()) {
+      writer.integer(integer);
+    } else {
+      writer.string(value);
+    }
+  }
+  writer.end_object();
+  return finish(std::move(writer));
+}
+
+}  // namespace tinker::wire::detail
