@@ -1,6 +1,8 @@
 #pragma once
 
 /// Everything: `#include <tinker/tinker.h>`.
+///
+/// Structs that say nothing about threads are plain values: thread-compatible.
 
 #include "tinker/check.h"
 #include "tinker/clock.h"

@@ -30,10 +30,10 @@ struct SampleRequest {
   /// Token ids to score: int64 [prompt length - 1, K], row i at prompt position i + 1; -1 asks for
   /// nothing.
   std::optional<TensorData> target_prompt_logprobs = {};
-  std::int64_t prompt_alt_tokens_k =
-      0;  ///< k independent draws at each prompt position but the first.
-  std::optional<std::int64_t> prompt_logprobs_last_n =
-      {};  ///< Score only the last n prompt tokens.
+  /// k independent draws at each prompt position but the first.
+  std::int64_t prompt_alt_tokens_k = 0;
+  /// Score only the last n prompt tokens.
+  std::optional<std::int64_t> prompt_logprobs_last_n = {};
   std::optional<bool> record_stability_info = {};
 
   friend bool operator==(const SampleRequest&, const SampleRequest&) = default;

@@ -50,8 +50,8 @@ struct FailedSessionStatusQuery {
 };
 
 struct ClientFinishedSessionStatusQuery {
-  std::optional<std::vector<SessionFinishReason>> reasons =
-      {};  ///< Absent: any; else at least one.
+  /// Absent: any; else at least one.
+  std::optional<std::vector<SessionFinishReason>> reasons = {};
 
   friend bool operator==(const ClientFinishedSessionStatusQuery&,
                          const ClientFinishedSessionStatusQuery&) = default;
@@ -77,8 +77,8 @@ struct SessionSearchRequest {
   StringMap user_metadata = {};                              ///< Every pair must match.
   std::optional<std::string> display_name = {};  ///< Not empty; words found in any case and order.
   SearchOwner owner = {};
-  std::optional<std::vector<SessionStatusQuery>> statuses =
-      {};                   ///< Absent: any; else at least one.
+  /// Absent: any; else at least one.
+  std::optional<std::vector<SessionStatusQuery>> statuses = {};
   std::int64_t limit = 50;  ///< 1 to 200.
   std::optional<SessionSearchCursor> cursor = {};
 

@@ -31,9 +31,8 @@ struct CsrIndices {
 
 /// A tensor of a request or an answer: float32 or int64, dense or CSR. Copies share the numbers.
 ///
-///     TensorData weights = std::vector<float>{0.0F, 1.0F};                    // 1-D, takes it
-///     over auto targets = TensorData::borrow(std::span(ids), {rows, columns});     // refers to
-///     ids
+///     TensorData weights = std::vector<float>{0.0F, 1.0F};         // 1-D, takes it over
+///     auto targets = TensorData::borrow(std::span(ids), {2, 3});   // refers to ids
 ///
 /// Immutable.
 class TensorData {

@@ -42,8 +42,8 @@ struct LoadWeightsRequest {
   std::optional<std::string> base_model = {};
   std::optional<JsonObject> user_metadata = {};
   std::string path = {};  ///< A tinker path.
-  bool optimizer =
-      false;  ///< Load the optimizer's state too. Always sent; the wire knows no default.
+  /// Load the optimizer's state too. Always sent; the wire knows no default.
+  bool optimizer = false;
   std::optional<OptimizerConfig> optimizer_config = {};
   std::optional<Secret> weights_access_token = {};
 
