@@ -42,7 +42,7 @@ class Scanner {
  private:
   static constexpr int kDeepest = 1024;  // the parser's limit, too
 
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   void skip_space() {
     while (peek() == ' ' || peek() == '\t' || peek() == '\n' || peek() == '\r') ++at_;
   }

@@ -35,6 +35,14 @@ void append_escaped(std::string& out, std::string_view text) {
   }
 }
 
+/// 0 to 15, or -1 for what is no hexadecimal digit.
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 Result<std::string> unescaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -43,14 +51,12 @@ Result<std::string> unescaped(std::string_view text) {
     } else if (text[i] != '%') {
       out += text[i];
     } else {
-      unsigned value = 0;
-      const std::string_view digits = text.substr(i + 1, 2);
-      const auto end = digits.data() + digits.size();
-      if (digits.size() < 2 || std::from_chars(digits.data(), end, value, 16).ptr != end) {
-        return invalid(
-            base::concat("$: expected two hexadecimal digits after '%', found '", digits, "'"));
+      const int high = i + 1 < text.size() ? hex_value(text[i + 1]) : -1;
+      const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
+      if (high < 0 || low < 0) {
+        return invalid("$: expected two hexadecimal digits after every '%'");
       }
-      out += static_cast<char>(value);
+      out += static_cast<char>(high * 16 + low);
       i += 2;
     }
   }
