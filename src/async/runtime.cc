@@ -1,0 +1,148 @@
+#include "tinker/runtime.h"
+
+#include "async/asio_loop.h"
+#include "async/runtime_core.h"
+#include "async/thread_pool.h"
+#include "base/strings.h"
+
+namespace tinker {
+
+using async::RuntimeCore;
+
+struct Runtime::Handle {
+  Handle(std::shared_ptr<RuntimeCore> c, UniqueFunction<void(RuntimeCore&)> e)
+      : core(std::move(c)), end(std::move(e)) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { end(*core); }
+
+  std::shared_ptr<RuntimeCore> core;
+  UniqueFunction<void(RuntimeCore&)> end;
+};
+
+const std::shared_ptr<Executor>& Runtime::callbacks() const noexcept {
+  return handle_->core->callbacks();
+}
+const EventBus& Runtime::events() const noexcept { return handle_->core->events(); }
+const std::shared_ptr<RuntimeCore>& Runtime::core() const noexcept { return handle_->core; }
+
+Runtime Runtime::start() { return start(RuntimeOptions()); }
+
+Runtime Runtime::start(RuntimeOptions options) {
+  auto loop = async::AsioLoop::create();
+  auto callbacks = options.callbacks
+                       ? std::move(options.callbacks)
+                       : std::make_shared<async::ThreadPool>("tinker-callback", 1);
+  const unsigned workers = std::max(1U, options.worker_threads);
+  auto core = std::make_shared<RuntimeCore>(RuntimeCore::Parts{
+      .loop = loop,
+      .workers = std::make_shared<async::ThreadPool>("tinker-worker", workers),
+      .callbacks = std::move(callbacks),
+      .logger = std::move(options.logger),
+      .rng = options.seed ? Rng(*options.seed) : Rng::from_entropy(),
+  });
+  std::thread thread([loop] {
+    async::enter_library_thread("tinker-loop");
+    loop->run();
+  });
+  return RuntimeCore::make_handle(
+      std::move(core), [loop, thread = std::move(thread)](RuntimeCore& ending) mutable {
+        loop->post([loop, core = ending.shared_from_this()] {
+          core->shut_down([loop, core] {
+            core->clear_shared();
+            loop->stop();
+          });
+        });
+        // The last handle may die on the loop itself, which then ends on its own.
+        if (thread.get_id() == std::this_thread::get_id()) {
+          thread.detach();
+        } else {
+          thread.join();
+        }
+      });
+}
+
+namespace async {
+
+RuntimeCore::RuntimeCore(Parts parts) : parts_(std::move(parts)), id_rng_(parts_.rng.next()) {}
+RuntimeCore::~RuntimeCore() = default;
+
+Runtime RuntimeCore::make_handle(std::shared_ptr<RuntimeCore> core,
+                                 UniqueFunction<void(RuntimeCore&)> end) {
+  return Runtime(std::make_shared<Runtime::Handle>(std::move(core), std::move(end)));
+}
+
+std::string RuntimeCore::uuid4() {
+  const detail::MutexLock lock(mutex_);
+  return id_rng_.uuid4();
+}
+
+void RuntimeCore::started() { ++running_; }
+
+void RuntimeCore::ended() {
+  --running_;
+  if (running_ == 0 && when_idle_) parts_.loop->post(std::move(when_idle_));
+}
+
+void RuntimeCore::shut_down(UniqueFunction<void()> done) {
+  when_idle_ = std::move(done);
+  scope_->cancel({.code = ErrorCode::cancelled, .message = "the client went away"});
+  if (running_ == 0) parts_.loop->post(std::move(when_idle_));
+}
+
+void RuntimeCore::clear_shared() {
+  std::map<std::type_index, std::shared_ptr<void>> gone;
+  {
+    const detail::MutexLock lock(mutex_);
+    gone.swap(shared_);
+  }
+}
+
+std::shared_ptr<RuntimeCore::Operation> RuntimeCore::begin(const SpawnOptions& options) {
+  return std::make_shared<Operation>(shared_from_this(), options);
+}
+
+RuntimeCore::Operation::Operation(std::shared_ptr<RuntimeCore> core, const SpawnOptions& options)
+    : core_(std::move(core)), stop_token_(options.stop_token) {
+  if (options.deadline) {
+    time_limit_ = *options.deadline;
+    deadline_ = core_->clock().now() + time_limit_;
+  }
+}
+
+void RuntimeCore::Operation::cancel(Error reason) {
+  core_->loop()->post([self = shared_from_this(), reason = std::move(reason)] {
+    self->scope_->cancel(reason);
+  });
+}
+
+void RuntimeCore::Operation::OnStop::operator()() const {
+  if (const auto alive = operation.lock()) {
+    alive->cancel({.code = ErrorCode::cancelled, .message = "a stop was requested"});
+  }
+}
+
+void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
+  core_->started();
+  scope_->attach(std::move(parent));
+  if (deadline_) {
+    timer_ = core_->loop()->schedule(*deadline_, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(self->time_limit_);
+      self->scope_->cancel(
+          {.code = ErrorCode::deadline_exceeded,
+           .message = base::concat("not finished within its deadline of ", ms.count(), " ms")});
+    });
+  }
+  if (stop_token_.stop_possible()) on_stop_.emplace(stop_token_, OnStop{weak_from_this()});
+}
+
+void RuntimeCore::Operation::end() {
+  core_->loop()->cancel(timer_);
+  on_stop_.reset();
+  core_->ended();
+}
+
+}  // namespace async
+}  // namespace tinker

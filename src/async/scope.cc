@@ -1,0 +1,54 @@
+#include "async/scope.h"
+
+#include <utility>
+
+#include "tinker/check.h"
+
+namespace tinker::async {
+
+/// Passes a parent's cancellation on.
+class Scope::Upward final : public Hook {
+ public:
+  explicit Upward(Scope& scope) : scope_(scope) {}
+
+ private:
+  void on_cancel(const Error& reason) override { scope_.cancel(reason); }
+  Scope& scope_;
+};
+
+void Scope::Hook::unlink() noexcept {
+  if (!is_linked()) return;
+  previous->next = next;
+  next->previous = previous;
+  previous = next = nullptr;
+}
+
+void Scope::attach(std::shared_ptr<Scope> parent) {
+  TINKER_CHECK(parent_ == nullptr);
+  parent_ = std::move(parent);
+  if (parent_->is_cancelled()) return cancel(parent_->reason());
+  upward_ = std::make_unique<Upward>(*this);
+  parent_->add(*upward_);
+}
+
+Scope::Scope() = default;
+Scope::~Scope() = default;
+
+void Scope::add(Hook& hook) noexcept {
+  hook.previous = hooks_.previous;
+  hook.next = &hooks_;
+  hooks_.previous->next = &hook;
+  hooks_.previous = &hook;
+}
+
+void Scope::cancel(Error reason) {
+  if (is_cancelled()) return;
+  reason_ = std::move(reason);
+  while (hooks_.next != &hooks_) {
+    auto& hook = static_cast<Hook&>(*hooks_.next);
+    hook.unlink();
+    hook.on_cancel(*reason_);
+  }
+}
+
+}  // namespace tinker::async

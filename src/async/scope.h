@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tinker/error.h"
+
+namespace tinker::async {
+
+/// What can be told to stop together: an operation, a session, a whole runtime.
+///
+/// Scopes form a tree; cancelling one cancels what is below it. Whoever waits inside a scope hangs a
+/// `Hook` into it and is woken with the reason. Made anywhere, then used on the loop thread only.
+class Scope {
+ public:
+  /// An entry in a scope's list. Leaves the list when it dies.
+  class Hook;
+
+  Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope();
+
+  /// Puts this scope below `parent`, once; cancels it when that one is cancelled.
+  void attach(std::shared_ptr<Scope> parent);
+  /// The first reason stays.
+  void cancel(Error reason);
+  [[nodiscard]] bool is_cancelled() const noexcept { return reason_.has_value(); }
+  /// Requires `is_cancelled()`.
+  [[nodiscard]] const Error& reason() const { return *reason_; }
+  /// `hook` hears of a cancellation to come.
+  void add(Hook& hook) noexcept;
+
+ private:
+  struct Node {
+    Node* previous = nullptr;
+    Node* next = nullptr;
+  };
+  class Upward;
+
+  std::optional<Error> reason_ = {};
+  std::shared_ptr<Scope> parent_ = {};  // outlives the hook that is linked into it
+  Node hooks_ = {.previous = &hooks_, .next = &hooks_};
+  std::unique_ptr<Upward> upward_;
+};
+
+class Scope::Hook : private Scope::Node {
+ public:
+  Hook() = default;
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
+  virtual ~Hook() { unlink(); }
+
+  [[nodiscard]] bool is_linked() const noexcept { return next != nullptr; }
+  void unlink() noexcept;
+
+ private:
+  friend class Scope;
+  /// Called once, after the hook left the list. Must not resume a coroutine inside the call.
+  virtual void on_cancel(const Error& reason) = 0;
+};
+
+}  // namespace tinker::async

@@ -1,0 +1,80 @@
+#include "async/thread_pool.h"
+
+#include <pthread.h>
+
+#include <csignal>
+
+#include "async/this_thread.h"
+
+namespace tinker::async {
+
+void enter_library_thread(const std::string& name) {
+  this_thread().is_library = true;
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  // Signals are the application's business, and a broken pipe must not end it. What the thread's own
+  // instructions raise stays as it is.
+  sigset_t foreign;
+  sigfillset(&foreign);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
+    sigdelset(&foreign, own);
+  }
+  pthread_sigmask(SIG_BLOCK, &foreign, nullptr);
+}
+
+struct ThreadPool::Queue {
+  detail::Mutex mutex;
+  std::condition_variable_any changed;
+  std::deque<UniqueFunction<void()>> work TINKER_GUARDED_BY(mutex);
+  std::size_t idle TINKER_GUARDED_BY(mutex) = 0;
+  bool is_ending TINKER_GUARDED_BY(mutex) = false;
+};
+
+ThreadPool::ThreadPool(std::string name, unsigned threads)
+    : name_(std::move(name)), max_threads_(threads), queue_(std::make_shared<Queue>()) {}
+
+ThreadPool::~ThreadPool() {
+  {
+    const detail::MutexLock lock(queue_->mutex);
+    queue_->is_ending = true;
+    queue_->changed.notify_all();
+  }
+  for (auto& thread : threads_) {
+    if (thread.get_id() == std::this_thread::get_id()) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+}
+
+void ThreadPool::post(UniqueFunction<void()> work) {
+  bool needs_thread = false;
+  {
+    const detail::MutexLock lock(queue_->mutex);
+    queue_->work.push_back(std::move(work));
+    needs_thread = queue_->work.size() > queue_->idle;
+    queue_->changed.notify_one();
+  }
+  if (!needs_thread) return;
+  const detail::MutexLock lock(mutex_);
+  if (threads_.size() < max_threads_) threads_.emplace_back(run, queue_, name_);
+}
+
+void ThreadPool::run(const std::shared_ptr<Queue>& queue, const std::string& name) {
+  enter_library_thread(name);
+  while (true) {
+    UniqueFunction<void()> work;
+    {
+      const detail::MutexLock lock(queue->mutex);
+      ++queue->idle;
+      while (queue->work.empty() && !queue->is_ending) queue->changed.wait(queue->mutex);
+      --queue->idle;
+      if (queue->work.empty()) return;
+      work = std::move(queue->work.front());
+      queue->work.pop_front();
+    }
+    work();
+  }
+}
+
+}  // namespace tinker::async

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tinker/detail/mutex.h"
+#include "tinker/executor.h"
+
+namespace tinker::async {
+
+/// Threads that run posted work, first come first served. The first thread starts with the first
+/// work. Its end runs what is queued, then waits for the threads, unless it is reached on one of
+/// them.
+class ThreadPool final : public Executor {
+ public:
+  ThreadPool(std::string name, unsigned threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool() override;
+
+  void post(UniqueFunction<void()> work) override;
+
+ private:
+  struct Queue;  // shared with the threads, which may outlive the pool
+  static void run(const std::shared_ptr<Queue>& queue, const std::string& name);
+
+  std::string name_;
+  unsigned max_threads_;
+  std::shared_ptr<Queue> queue_;
+  detail::Mutex mutex_;
+  std::vector<std::thread> threads_ TINKER_GUARDED_BY(mutex_);
+};
+
+/// Marks the calling thread as one of the library's: named for debuggers, no signals of the
+/// application's.
+void enter_library_thread(const std::string& name);
+
+}  // namespace tinker::async

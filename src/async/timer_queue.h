@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "tinker/unique_function.h"
+
+namespace tinker::async {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// Names one timer of a `TimerQueue`; the default names none.
+struct TimerId {
+  TimePoint when = {};
+  std::uint64_t sequence = 0;
+  friend auto operator<=>(const TimerId&, const TimerId&) = default;
+};
+
+/// What is to run when. Equal times run in the order they were added.
+class TimerQueue {
+ public:
+  TimerId add(TimePoint when, UniqueFunction<void()> work);
+  /// Harmless for timers that ran or were cancelled.
+  void cancel(TimerId id);
+  [[nodiscard]] std::optional<TimePoint> next() const;
+  /// The earliest work that is due at `now`, removed; null when there is none.
+  UniqueFunction<void()> take_due(TimePoint now);
+  void clear() { timers_.clear(); }
+
+ private:
+  std::map<TimerId, UniqueFunction<void()>> timers_;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace tinker::async
