@@ -1,10 +1,12 @@
 """Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--json FILE]`.
 
 NAME is an area with a NAME_bench program and, where it has a peer, a NAME_peer.py. Ours and the peer's runs take turns,
-the best of each counts, so that a busy moment of the machine does not decide.
+the best of each counts, so that a busy moment of the machine does not decide. Areas that need more than that, such as a
+server, have a NAME_area.py with a `measure` of their own.
 """
 
 import argparse
+import importlib
 import json
 import pathlib
 import subprocess
@@ -39,6 +41,8 @@ def run_peer(script):
 
 def measure(area, build_dir):
     """The rows of one area."""
+    if (HERE / f"{area}_area.py").exists():
+        return importlib.import_module(f"{area}_area").measure(build_dir, make_row, ROUNDS)
     ours, peers, peer = {}, {}, None
     for _ in range(ROUNDS):
         for name, row in run_ours(build_dir / "bin" / f"{area}_bench").items():

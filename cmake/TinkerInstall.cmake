@@ -27,7 +27,7 @@ install(
 if(BUILD_SHARED_LIBS)
   set(tinker_pc_requires "")
 else()
-  set(tinker_pc_requires "Requires: simdjson")
+  set(tinker_pc_requires "Requires: simdjson openssl libnghttp2 zlib libzstd")
 endif()
 file(RELATIVE_PATH tinker_pc_to_include
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})

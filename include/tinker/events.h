@@ -32,10 +32,10 @@ struct Event {
   std::string_view endpoint = {};  ///< Path without ids or query, e.g. "/api/v1/asample".
   std::string_view session_id = {};
   std::string_view request_id = {};
-  int http_status = 0;                      ///< 0 when there was no answer.
-  std::optional<ErrorCode> error = {};      ///< How it failed, if it did.
-  std::int64_t attempt = 0;                 ///< Attempts before this one.
-  std::chrono::nanoseconds elapsed = {};    ///< How long it took.
+  int http_status = 0;                    ///< 0 when there was no answer.
+  std::optional<ErrorCode> error = {};    ///< How it failed, if it did.
+  std::int64_t attempt = 0;               ///< Attempts before this one.
+  std::chrono::nanoseconds elapsed = {};  ///< How long it took.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::span<const EventField> fields = {};  ///< What only this kind of event has.
@@ -51,7 +51,8 @@ class Subscription {
   explicit Subscription(std::function<void()> end) : end_(std::move(end)) {}
   Subscription(Subscription&& other) noexcept : end_(std::exchange(other.end_, nullptr)) {}
   Subscription& operator=(Subscription&& other) noexcept {
-    std::swap(end_, other.end_);
+    Subscription replaced(std::move(other));
+    std::swap(end_, replaced.end_);
     return *this;
   }
   ~Subscription() {
@@ -70,7 +71,8 @@ class EventBus {
   EventBus();
 
   /// `sink` is called from now until the subscription dies; once that has returned, never again.
-  /// What a sink throws is swallowed.
+  /// Where a subscription dies inside a sink, calls that other threads have begun may still end
+  /// later: sinks do not wait for each other. What a sink throws is swallowed.
   [[nodiscard]] Subscription subscribe(EventSink sink) const;
   void publish(const Event& event) const noexcept;
   /// Whether anybody listens: if not, the event need not be made.

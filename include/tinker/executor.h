@@ -13,7 +13,8 @@ class Executor {
   virtual ~Executor() = default;
 
   /// Runs `work` later, never inside this call. An executor that has stopped destroys it instead;
-  /// what the work would have resolved ends with `ErrorCode::cancelled` then.
+  /// what the work would have resolved ends with `ErrorCode::cancelled` then. So it does when this
+  /// throws.
   virtual void post(UniqueFunction<void()> work) = 0;
 
  protected:

@@ -58,7 +58,8 @@ class FutureCore {
   std::atomic<bool> claimed_ = false;
   std::atomic<bool> ready_ = false;
   mutable Mutex mutex_;
-  std::condition_variable_any changed_;
+  // Made by the first thread that waits: most futures are never waited for by one.
+  std::unique_ptr<std::condition_variable_any> changed_ TINKER_GUARDED_BY(mutex_);
   std::shared_ptr<Executor> executor_ TINKER_GUARDED_BY(mutex_);
   std::shared_ptr<Executor> continuation_executor_ TINKER_GUARDED_BY(mutex_);
   UniqueFunction<void()> continuation_ TINKER_GUARDED_BY(mutex_);
@@ -73,7 +74,8 @@ bool on_library_thread() noexcept;
 Error error_from_current_exception(const char* where);
 
 inline Error abandoned_error() {
-  return {.code = ErrorCode::cancelled, .message = "abandoned: whoever was to give a result went away"};
+  return {.code = ErrorCode::cancelled,
+          .message = "abandoned: whoever was to give a result went away"};
 }
 
 template <typename T>
@@ -86,9 +88,13 @@ class FutureState final : public FutureCore {
     result_.emplace(std::move(result));
     publish();
   }
+  /// As `resolve` with `abandoned_error()`.
+  void abandon() {
+    if (!is_ready()) resolve(abandoned_error());
+  }
   /// Requires `is_ready()`; the value can be taken once.
   Result<T> take() {
-    if (!result_) {
+    if (is_taken_.exchange(true)) {
       return Error{.code = ErrorCode::invalid_argument,
                    .message = "the result of this future was taken already"};
     }
@@ -99,19 +105,20 @@ class FutureState final : public FutureCore {
 
  private:
   std::optional<Result<T>> result_;
+  std::atomic<bool> is_taken_ = false;
 };
 
 template <typename R>
 struct Unwrap {
-  using type = R;
+  using Type = R;
 };
 template <typename R>
 struct Unwrap<Result<R>> {
-  using type = R;
+  using Type = R;
 };
 template <typename R>
 struct Unwrap<Future<R>> {
-  using type = R;
+  using Type = R;
 };
 
 /// Resumes a coroutine once, or destroys it when nobody will: its promise then ends its future.
@@ -140,7 +147,7 @@ class FutureCoroutine;
 ///
 ///     Future<Sample> sample = client.sample(prompt);   // under way already
 ///     Result<Sample> now = sample.get();                // wait for it, or
-///     sample.then([](Result<Sample> s) { ... });        // be called with it, or
+///     auto done = sample.then([](Result<Sample> s) {}); // be called with it, or
 ///     Result<Sample> s = co_await std::move(sample);    // go on with it in a coroutine
 ///
 /// The work has started; dropping the future lets it go on unobserved, `cancel()` asks it to stop.
@@ -152,6 +159,7 @@ template <typename T>
 class [[nodiscard]] Future {
  public:
   using value_type = T;
+  // NOLINTNEXTLINE(readability-identifier-naming): the language looks for this name.
   using promise_type = detail::FutureCoroutine<T>;
 
   Future(Future&&) noexcept = default;
@@ -182,7 +190,7 @@ class [[nodiscard]] Future {
   /// (`U`, `Result<U>` or `Future<U>`); an exception becomes `ErrorCode::internal`. Cancelling it
   /// cancels this one.
   template <typename F>
-  auto then(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::type>;
+  auto then(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type>;
 
   /// Asks the work to stop; the future then ends, with `ErrorCode::cancelled` unless a result was
   /// faster.
@@ -216,11 +224,12 @@ class Promise {
       : state_(std::make_shared<detail::FutureState<T>>(std::move(executor))) {}
   Promise(Promise&&) noexcept = default;
   Promise& operator=(Promise&& other) noexcept {
-    std::swap(state_, other.state_);
+    Promise replaced(std::move(other));
+    std::swap(state_, replaced.state_);
     return *this;
   }
   ~Promise() {
-    if (state_) state_->resolve(detail::abandoned_error());
+    if (state_) state_->abandon();
   }
 
   /// To be called once.
@@ -258,8 +267,8 @@ void fulfil(Promise<U> promise, F& f, Result<T> result) {
       promise.on_cancel([weak = std::weak_ptr(state)] {
         if (const auto alive = weak.lock()) alive->cancel();
       });
-      state->when_ready([state, promise = std::move(promise)]() mutable { promise.set(state->take()); },
-                        nullptr);
+      state->when_ready(
+          [state, promise = std::move(promise)]() mutable { promise.set(state->take()); }, nullptr);
     } else {
       promise.set(f(std::move(result)));
     }
@@ -294,9 +303,7 @@ class FutureCoroutine {
   static std::suspend_never initial_suspend() noexcept { return {}; }
   static std::suspend_never final_suspend() noexcept { return {}; }
   void return_value(Result<T> result) { state_->resolve(std::move(result)); }
-  void unhandled_exception() {
-    state_->resolve(error_from_current_exception("a coroutine threw"));
-  }
+  void unhandled_exception() { state_->resolve(error_from_current_exception("a coroutine threw")); }
 
   template <typename U>
   FutureAwaiter<U> await_transform(Future<U>&& future) {
@@ -311,7 +318,7 @@ class FutureCoroutine {
   FutureCoroutine() = default;
   FutureCoroutine(const FutureCoroutine&) = delete;
   FutureCoroutine& operator=(const FutureCoroutine&) = delete;
-  ~FutureCoroutine() { state_->resolve(abandoned_error()); }
+  ~FutureCoroutine() { state_->abandon(); }
 
  private:
   std::shared_ptr<FutureState<T>> state_ = std::make_shared<FutureState<T>>(nullptr);
@@ -327,8 +334,8 @@ detail::FutureAwaiter<T> Future<T>::operator co_await() && noexcept {
 template <typename T>
 template <typename F>
 auto Future<T>::then(F f)
-    -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::type> {
-  using U = typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::type;
+    -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type> {
+  using U = typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type;
   Promise<U> promise(state_->executor());
   Future<U> out = promise.future();
   promise.on_cancel([weak = std::weak_ptr(state_)] {
@@ -349,7 +356,8 @@ namespace detail {
 template <typename T>
 class Gather {
  public:
-  using Values = std::conditional_t<std::is_void_v<T>, std::monostate, std::vector<std::optional<T>>>;
+  using Values =
+      std::conditional_t<std::is_void_v<T>, std::monostate, std::vector<std::optional<T>>>;
   using Out = std::conditional_t<std::is_void_v<T>, void, std::vector<T>>;
 
   Gather(std::size_t count, std::shared_ptr<Executor> executor)
@@ -360,7 +368,7 @@ class Gather {
   Promise<Out>& promise() { return promise_; }
   void deliver([[maybe_unused]] std::size_t index, Result<T> result) {
     if (!result.ok()) return promise_.set(std::move(result).error());
-    if constexpr (!std::is_void_v<T>) values_[index] = *std::move(result);
+    if constexpr (!std::is_void_v<T>) values_[index].emplace(*std::move(result));
     if (pending_.fetch_sub(1) == 1) finish();
   }
   void finish() {
@@ -388,17 +396,20 @@ template <typename T>
 auto when_all(std::vector<Future<T>> futures) -> Future<typename detail::Gather<T>::Out> {
   using State = std::shared_ptr<detail::FutureState<T>>;
   std::vector<State> states;
-  for (const auto& future : futures) states.push_back(FutureAccess::state(future));
-  auto gather = std::make_shared<detail::Gather<T>>(
-      states.size(), states.empty() ? nullptr : states.front()->executor());
+  std::shared_ptr<Executor> executor;
+  for (const auto& future : futures) {
+    states.push_back(FutureAccess::state(future));
+    if (!executor) executor = states.back()->executor();
+  }
+  auto gather = std::make_shared<detail::Gather<T>>(states.size(), std::move(executor));
   auto out = gather->promise().future();
   if (states.empty()) gather->finish();
-  gather->promise().on_cancel([weak = std::vector<std::weak_ptr<detail::FutureState<T>>>(
-                                   states.begin(), states.end())] {
-    for (const auto& state : weak) {
-      if (const auto alive = state.lock()) alive->cancel();
-    }
-  });
+  gather->promise().on_cancel(
+      [weak = std::vector<std::weak_ptr<detail::FutureState<T>>>(states.begin(), states.end())] {
+        for (const auto& state : weak) {
+          if (const auto alive = state.lock()) alive->cancel();
+        }
+      });
   for (std::size_t i = 0; i < states.size(); ++i) {
     const State& state = states[i];
     state->when_ready([state, gather, i] { gather->deliver(i, state->take()); }, nullptr);

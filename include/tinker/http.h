@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,7 +85,7 @@ struct Request {
 struct Response {
   int status = 0;
   Headers headers = {};
-  Body body = {};  ///< Decompressed.
+  std::string body = {};  ///< Decompressed.
 };
 
 /// Carries one request to a server and brings the answer, whatever its status.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -35,7 +36,8 @@ class UniqueFunction<R(Args...)> {
       ::new (static_cast<void*>(storage_.data())) Callable(std::forward<F>(function));
       table_ = &kInline<Callable>;
     } else {
-      ::new (static_cast<void*>(storage_.data())) Callable*(new Callable(std::forward<F>(function)));
+      ::new (static_cast<void*>(storage_.data()))
+          Callable*(new Callable(std::forward<F>(function)));
       table_ = &kOutside<Callable>;
     }
   }

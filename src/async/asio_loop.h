@@ -8,7 +8,7 @@
 #include "tinker/detail/mutex.h"
 
 namespace boost::asio {
-class io_context;
+class io_context;  // NOLINT(readability-identifier-naming): as Boost names it.
 }
 
 namespace tinker::async {

@@ -21,7 +21,7 @@ class EventLoop : public Executor, public std::enable_shared_from_this<EventLoop
 
   [[nodiscard]] TimePoint now() const { return clock().now(); }
   TimerId schedule_after(std::chrono::nanoseconds delay, UniqueFunction<void()> work) {
-    return schedule(now() + delay, std::move(work));
+    return schedule(time_after(now(), delay), std::move(work));
   }
 };
 

@@ -1,14 +1,16 @@
 #include "tinker/future.h"
 
 #include "async/this_thread.h"
+#include "async/timer_queue.h"
 #include "base/strings.h"
+#include "tinker/clock.h"
 
 namespace tinker {
 
 namespace async {
 
 ThisThread& this_thread() noexcept {
-  thread_local ThisThread state;
+  static thread_local ThisThread state;
   return state;
 }
 
@@ -16,7 +18,9 @@ ThisThread& this_thread() noexcept {
 
 namespace detail {
 
-bool on_library_thread() noexcept { return async::this_thread().is_library; }
+bool on_library_thread() noexcept {
+  return async::this_thread().is_library;
+}
 
 Error error_from_current_exception(const char* where) {
   try {
@@ -34,16 +38,19 @@ std::optional<Error> FutureCore::wait(std::optional<std::chrono::nanoseconds> ti
   if (is_ready()) return std::nullopt;
   if (on_library_thread()) {
     return Error{.code = ErrorCode::invalid_argument,
-                 .message = "get() of an unfinished future inside a callback would wait for itself; "
-                            "use then() or co_await"};
+                 .message =
+                     "get() of an unfinished future inside a callback would wait for itself; "
+                     "use then() or co_await"};
   }
   if (auto* pump = async::this_thread().pump) return pump->run_until_ready(*this, timeout);
 
   const MutexLock lock(mutex_);
+  if (!changed_) changed_ = std::make_unique<std::condition_variable_any>();
   const auto ready = [this] { return is_ready(); };
   if (!timeout) {
-    changed_.wait(mutex_, ready);
-  } else if (!changed_.wait_for(mutex_, *timeout, ready)) {
+    changed_->wait(mutex_, ready);
+  } else if (const auto end = async::time_after(Clock::system().now(), *timeout);
+             !changed_->wait_until(mutex_, end, ready)) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(*timeout).count();
     return Error{.code = ErrorCode::deadline_exceeded,
                  .message = base::concat("no result within ", ms, " ms; the work goes on")};
@@ -110,16 +117,16 @@ void FutureCore::publish() {
     canceller = std::move(canceller_);
     // A coroutine may have learnt its executor after the continuation was set.
     executor = continuation_executor_ ? std::move(continuation_executor_) : executor_;
-    changed_.notify_all();
+    if (changed_) changed_->notify_all();
   }
   if (continuation) run(executor, std::move(continuation));
 }
 
 void FutureCore::run(const std::shared_ptr<Executor>& executor, UniqueFunction<void()> f) {
-  if (executor) {
+  if (!executor) return f();
+  try {
     executor->post(std::move(f));
-  } else {
-    f();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): as if it had stopped; `f` says so as it dies.
   }
 }
 

@@ -1,7 +1,10 @@
 #include "tinker/runtime.h"
 
+#include <algorithm>
+
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
+#include "async/this_thread.h"
 #include "async/thread_pool.h"
 #include "base/strings.h"
 
@@ -23,16 +26,21 @@ struct Runtime::Handle {
 const std::shared_ptr<Executor>& Runtime::callbacks() const noexcept {
   return handle_->core->callbacks();
 }
-const EventBus& Runtime::events() const noexcept { return handle_->core->events(); }
-const std::shared_ptr<RuntimeCore>& Runtime::core() const noexcept { return handle_->core; }
+const EventBus& Runtime::events() const noexcept {
+  return handle_->core->events();
+}
+const std::shared_ptr<RuntimeCore>& Runtime::core() const noexcept {
+  return handle_->core;
+}
 
-Runtime Runtime::start() { return start(RuntimeOptions()); }
+Runtime Runtime::start() {
+  return start(RuntimeOptions());
+}
 
 Runtime Runtime::start(RuntimeOptions options) {
   auto loop = async::AsioLoop::create();
-  auto callbacks = options.callbacks
-                       ? std::move(options.callbacks)
-                       : std::make_shared<async::ThreadPool>("tinker-callback", 1);
+  auto callbacks = options.callbacks ? std::move(options.callbacks)
+                                     : std::make_shared<async::ThreadPool>("tinker-callback", 1);
   const unsigned workers = std::max(1U, options.worker_threads);
   auto core = std::make_shared<RuntimeCore>(RuntimeCore::Parts{
       .loop = loop,
@@ -45,24 +53,33 @@ Runtime Runtime::start(RuntimeOptions options) {
     async::enter_library_thread("tinker-loop");
     loop->run();
   });
-  return RuntimeCore::make_handle(
-      std::move(core), [loop, thread = std::move(thread)](RuntimeCore& ending) mutable {
-        loop->post([loop, core = ending.shared_from_this()] {
-          core->shut_down([loop, core] {
-            core->clear_shared();
-            loop->stop();
-          });
-        });
-        // The last handle may die on the loop itself, which then ends on its own.
-        if (thread.get_id() == std::this_thread::get_id()) {
-          thread.detach();
-        } else {
-          thread.join();
-        }
-      });
+  return RuntimeCore::make_handle(std::move(core),
+                                  [loop, thread = std::move(thread)](RuntimeCore& ending) mutable {
+                                    loop->post([loop, core = ending.shared_from_this()] {
+                                      core->shut_down([loop, core] {
+                                        core->clear_shared();
+                                        loop->stop();
+                                      });
+                                    });
+                                    // The last handle may die in a callback or on the loop itself,
+                                    // which then ends on its own.
+                                    if (async::this_thread().is_library) {
+                                      thread.detach();
+                                    } else {
+                                      thread.join();
+                                    }
+                                  });
 }
 
 namespace async {
+
+namespace {
+
+Error stop_requested() {
+  return {.code = ErrorCode::cancelled, .message = "a stop was requested"};
+}
+
+}  // namespace
 
 RuntimeCore::RuntimeCore(Parts parts) : parts_(std::move(parts)), id_rng_(parts_.rng.next()) {}
 RuntimeCore::~RuntimeCore() = default;
@@ -77,7 +94,9 @@ std::string RuntimeCore::uuid4() {
   return id_rng_.uuid4();
 }
 
-void RuntimeCore::started() { ++running_; }
+void RuntimeCore::started() {
+  ++running_;
+}
 
 void RuntimeCore::ended() {
   --running_;
@@ -90,10 +109,19 @@ void RuntimeCore::shut_down(UniqueFunction<void()> done) {
   if (running_ == 0) parts_.loop->post(std::move(when_idle_));
 }
 
+std::shared_ptr<RuntimeCore::Slot> RuntimeCore::slot(std::type_index type) {
+  const detail::MutexLock lock(mutex_);
+  if (is_cleared_) return std::make_shared<Slot>();  // made for this caller alone
+  auto& slot = shared_[type];
+  if (!slot) slot = std::make_shared<Slot>();
+  return slot;
+}
+
 void RuntimeCore::clear_shared() {
-  std::map<std::type_index, std::shared_ptr<void>> gone;
+  std::map<std::type_index, std::shared_ptr<Slot>> gone;
   {
     const detail::MutexLock lock(mutex_);
+    is_cleared_ = true;
     gone.swap(shared_);
   }
 }
@@ -106,41 +134,48 @@ RuntimeCore::Operation::Operation(std::shared_ptr<RuntimeCore> core, const Spawn
     : core_(std::move(core)), stop_token_(options.stop_token) {
   if (options.deadline) {
     time_limit_ = *options.deadline;
-    deadline_ = core_->clock().now() + time_limit_;
+    deadline_ = time_after(core_->clock().now(), time_limit_);
   }
 }
 
 void RuntimeCore::Operation::cancel(Error reason) {
-  core_->loop()->post([self = shared_from_this(), reason = std::move(reason)] {
-    self->scope_->cancel(reason);
-  });
+  core_->loop()->post(
+      [self = shared_from_this(), reason = std::move(reason)] { self->scope_->cancel(reason); });
 }
 
 void RuntimeCore::Operation::OnStop::operator()() const {
   if (const auto alive = operation.lock()) {
-    alive->cancel({.code = ErrorCode::cancelled, .message = "a stop was requested"});
+    alive->cancel(stop_requested());
   }
 }
 
 void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
   core_->started();
   scope_->attach(std::move(parent));
+  // A parent that nobody put below the runtime does not keep it alive.
+  if (core_->scope()->is_cancelled()) scope_->cancel(core_->scope()->reason());
+  if (stop_token_.stop_requested()) scope_->cancel(stop_requested());
+  if (deadline_ && *deadline_ <= core_->clock().now()) expire();
+  if (scope_->is_cancelled()) return;  // it never runs
   if (deadline_) {
     timer_ = core_->loop()->schedule(*deadline_, [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (!self) return;
-      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(self->time_limit_);
-      self->scope_->cancel(
-          {.code = ErrorCode::deadline_exceeded,
-           .message = base::concat("not finished within its deadline of ", ms.count(), " ms")});
+      if (const auto alive = weak.lock()) alive->expire();
     });
   }
   if (stop_token_.stop_possible()) on_stop_.emplace(stop_token_, OnStop{weak_from_this()});
 }
 
+void RuntimeCore::Operation::expire() {
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
+  scope_->cancel({.code = ErrorCode::deadline_exceeded,
+                  .message = base::concat("not finished within its deadline of ", ms, " ms")});
+}
+
 void RuntimeCore::Operation::end() {
   core_->loop()->cancel(timer_);
   on_stop_.reset();
+  // Whoever cancels at this moment, on whichever thread, may be the last to let go of it.
+  scope_->detach();
   core_->ended();
 }
 

@@ -59,13 +59,14 @@ class RuntimeCore : public std::enable_shared_from_this<RuntimeCore> {
   /// A version 4 UUID. Any thread: has its own generator.
   std::string uuid4();
 
-  /// The one `T` of this runtime, made by `make()` on first use. Any thread.
+  /// The one `T` of this runtime, made by `make()` on first use. Any thread. `make` may ask for
+  /// other types.
   template <typename T, typename Make>
   std::shared_ptr<T> shared(Make make) {
-    const detail::MutexLock lock(mutex_);
-    auto& slot = shared_[std::type_index(typeid(T))];
-    if (!slot) slot = std::shared_ptr<T>(make());
-    return std::static_pointer_cast<T>(slot);
+    const auto place = slot(std::type_index(typeid(T)));
+    const detail::MutexLock lock(place->mutex);
+    if (!place->object) place->object = std::shared_ptr<T>(make());
+    return std::static_pointer_cast<T>(place->object);
   }
 
   /// Runs `task` on the loop, below `parent`. Any thread; tasks start in the order of the calls.
@@ -78,8 +79,8 @@ class RuntimeCore : public std::enable_shared_from_this<RuntimeCore> {
 
   /// Runs `f()` on the workers. The future's continuation runs on the loop.
   template <typename F>
-  auto offload(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&>>::type> {
-    using T = typename detail::Unwrap<std::invoke_result_t<F&>>::type;
+  auto offload(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&>>::Type> {
+    using T = typename detail::Unwrap<std::invoke_result_t<F&>>::Type;
     Promise<T> promise(parts_.loop);
     auto future = promise.future();
     parts_.workers->post([f = std::move(f), promise = std::move(promise)]() mutable {
@@ -104,6 +105,11 @@ class RuntimeCore : public std::enable_shared_from_this<RuntimeCore> {
  private:
   /// One task from outside: its scope, its deadline, its stop token.
   class Operation;
+  struct Slot {
+    detail::Mutex mutex;
+    std::shared_ptr<void> object TINKER_GUARDED_BY(mutex);
+  };
+  std::shared_ptr<Slot> slot(std::type_index type);
   std::shared_ptr<Operation> begin(const SpawnOptions& options);
   void started();
   void ended();
@@ -111,10 +117,11 @@ class RuntimeCore : public std::enable_shared_from_this<RuntimeCore> {
   Parts parts_;
   EventBus events_;
   std::shared_ptr<Scope> scope_ = std::make_shared<Scope>();
-  std::size_t running_ = 0;               // loop thread
+  std::size_t running_ = 0;                // loop thread
   UniqueFunction<void()> when_idle_ = {};  // loop thread
   detail::Mutex mutex_;
-  std::map<std::type_index, std::shared_ptr<void>> shared_ TINKER_GUARDED_BY(mutex_);
+  std::map<std::type_index, std::shared_ptr<Slot>> shared_ TINKER_GUARDED_BY(mutex_);
+  bool is_cleared_ TINKER_GUARDED_BY(mutex_) = false;
   Rng id_rng_ TINKER_GUARDED_BY(mutex_);
 };
 
@@ -131,6 +138,7 @@ class RuntimeCore::Operation : public std::enable_shared_from_this<Operation> {
   void end();
 
  private:
+  void expire();
   struct OnStop {
     std::weak_ptr<Operation> operation;
     void operator()() const;

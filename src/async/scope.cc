@@ -31,8 +31,15 @@ void Scope::attach(std::shared_ptr<Scope> parent) {
   parent_->add(*upward_);
 }
 
+void Scope::detach() noexcept {
+  upward_.reset();
+  parent_.reset();
+}
+
 Scope::Scope() = default;
-Scope::~Scope() = default;
+Scope::~Scope() {
+  TINKER_CHECK(hooks_.next == &hooks_);
+}
 
 void Scope::add(Hook& hook) noexcept {
   hook.previous = hooks_.previous;

@@ -9,8 +9,8 @@ namespace tinker::async {
 
 /// What can be told to stop together: an operation, a session, a whole runtime.
 ///
-/// Scopes form a tree; cancelling one cancels what is below it. Whoever waits inside a scope hangs a
-/// `Hook` into it and is woken with the reason. Made anywhere, then used on the loop thread only.
+/// Scopes form a tree; cancelling one cancels what is below it. Whoever waits inside a scope hangs
+/// a `Hook` into it and is woken with the reason. Made anywhere, then used on the loop thread only.
 class Scope {
  public:
   /// An entry in a scope's list. Leaves the list when it dies.
@@ -23,10 +23,13 @@ class Scope {
 
   /// Puts this scope below `parent`, once; cancels it when that one is cancelled.
   void attach(std::shared_ptr<Scope> parent);
+  /// Leaves the parent. From then on it may die on any thread.
+  void detach() noexcept;
   /// The first reason stays.
   void cancel(Error reason);
   [[nodiscard]] bool is_cancelled() const noexcept { return reason_.has_value(); }
   /// Requires `is_cancelled()`.
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as the comment says.
   [[nodiscard]] const Error& reason() const { return *reason_; }
   /// `hook` hears of a cancellation to come.
   void add(Hook& hook) noexcept;

@@ -2,7 +2,9 @@
 
 namespace tinker::async {
 
-Semaphore::Acquire Semaphore::acquire(std::int64_t amount) const { return {state_, amount}; }
+Semaphore::Acquire Semaphore::acquire(std::int64_t amount) const {
+  return {state_, amount};
+}
 
 void Semaphore::State::release(std::int64_t amount) {
   available += amount;

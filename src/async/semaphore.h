@@ -19,8 +19,8 @@ class Semaphore {
   class Permit;
   class Acquire;
 
-  static Semaphore counting(std::int64_t limit) { return Semaphore(limit, 1); }
-  static Semaphore bytes(std::int64_t limit) { return Semaphore(limit, 0); }
+  static Semaphore counting(std::int64_t limit) { return {limit, 1}; }
+  static Semaphore bytes(std::int64_t limit) { return {limit, 0}; }
 
   /// `co_await`ed, yields a `Result<Permit>`: the amount is given back when the permit dies.
   [[nodiscard]] Acquire acquire(std::int64_t amount = 1) const;
@@ -118,6 +118,8 @@ class [[nodiscard]] Signal::Waiter final : public Wait {
   std::list<Waiter*>::iterator place_ = {};
 };
 
-inline Signal::Waiter Signal::wait() { return Waiter(*this); }
+inline Signal::Waiter Signal::wait() {
+  return Waiter(*this);
+}
 
 }  // namespace tinker::async

@@ -61,13 +61,16 @@ template <typename T>
 struct Task<T>::promise_type : TaskPromiseBase {
   struct Final {
     static bool await_ready() noexcept { return false; }
-    static std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> me) noexcept {
-      return me.promise().continuation;
+    static void await_suspend(std::coroutine_handle<promise_type> me) noexcept {
+      // The one who awaits may destroy this frame; nothing may touch it after the call.
+      if (!me.promise().is_starting) me.promise().continuation.resume();
     }
     static void await_resume() noexcept {}
   };
 
-  Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
+  Task get_return_object() {
+    return Task(std::coroutine_handle<promise_type>::from_promise(*this));
+  }
   static std::suspend_always initial_suspend() noexcept { return {}; }
   static Final final_suspend() noexcept { return {}; }
   void return_value(Result<T> value) { result.emplace(std::move(value)); }
@@ -76,6 +79,8 @@ struct Task<T>::promise_type : TaskPromiseBase {
   }
 
   std::optional<Result<T>> result;
+  bool is_starting =
+      true;  // inside the call that began it, which goes on itself when it ends there
 };
 
 template <typename T>
@@ -84,11 +89,16 @@ class Task<T>::Awaiter {
   explicit Awaiter(std::coroutine_handle<promise_type> task) noexcept : task_(task) {}
 
   static bool await_ready() noexcept { return false; }
+  // Does not hand over by returning the task's handle: without optimisation each of those takes
+  // another piece of the stack, and a loop over tasks that end at once uses it up.
   template <std::derived_from<TaskPromiseBase> Promise>
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> parent) noexcept {
+  bool await_suspend(std::coroutine_handle<Promise> parent) {
     task_.promise().context = parent.promise().context;
     task_.promise().continuation = parent;
-    return task_;
+    task_.resume();
+    if (task_.done()) return false;
+    task_.promise().is_starting = false;
+    return true;
   }
   Result<T> await_resume() { return *std::move(task_.promise().result); }
 
@@ -110,6 +120,7 @@ class Wait : public Scope::Hook {
   [[nodiscard]] EventLoop& loop() const noexcept { return *context_.loop; }
   [[nodiscard]] const Context& context() const noexcept { return context_; }
   /// Requires `is_awake()`.
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as the comment says.
   Result<void> take_outcome() { return *std::move(outcome_); }
 
  private:
@@ -142,7 +153,9 @@ class [[nodiscard]] Sleep final : public Wait {
   TimerId timer_ = {};
 };
 
-inline Sleep sleep_for(std::chrono::nanoseconds delay) { return Sleep(delay); }
+inline Sleep sleep_for(std::chrono::nanoseconds delay) {
+  return Sleep(delay);
+}
 
 /// Waits for a future inside a task, back on the loop. A cancelled scope cancels the future and
 /// does not wait for it to notice.
@@ -203,7 +216,9 @@ class ThisContext {
  private:
   Context context_ = {};
 };
-inline ThisContext this_context() noexcept { return {}; }
+inline ThisContext this_context() noexcept {
+  return {};
+}
 
 /// A coroutine nobody waits for; its frame ends with it.
 struct Detached {
@@ -221,7 +236,8 @@ class Enter {
  public:
   explicit Enter(Context context) noexcept : context_(context) {}
   static bool await_ready() noexcept { return false; }
-  bool await_suspend(std::coroutine_handle<Detached::promise_type> handle) const noexcept {
+  [[nodiscard]] bool await_suspend(
+      std::coroutine_handle<Detached::promise_type> handle) const noexcept {
     handle.promise().context = context_;
     return false;
   }
@@ -244,6 +260,9 @@ Detached run_detached(std::shared_ptr<EventLoop> loop,
     co_return;
   }
   Result<T> result = co_await std::move(task);
+  {
+    const Task<T> finished = std::move(task);
+  }  // whoever sees the result sees all let go
   done(std::move(result));
 }
 

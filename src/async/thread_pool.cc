@@ -1,8 +1,8 @@
 #include "async/thread_pool.h"
 
-#include <pthread.h>
-
 #include <csignal>
+
+#include <pthread.h>
 
 #include "async/this_thread.h"
 
@@ -11,8 +11,8 @@ namespace tinker::async {
 void enter_library_thread(const std::string& name) {
   this_thread().is_library = true;
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-  // Signals are the application's business, and a broken pipe must not end it. What the thread's own
-  // instructions raise stays as it is.
+  // Signals are the application's business, and a broken pipe must not end it. What the thread's
+  // own instructions raise stays as it is.
   sigset_t foreign;
   sigfillset(&foreign);
   for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
@@ -39,7 +39,7 @@ ThreadPool::~ThreadPool() {
     queue_->changed.notify_all();
   }
   for (auto& thread : threads_) {
-    if (thread.get_id() == std::this_thread::get_id()) {
+    if (this_thread().is_library) {
       thread.detach();
     } else {
       thread.join();

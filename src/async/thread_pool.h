@@ -13,8 +13,8 @@
 namespace tinker::async {
 
 /// Threads that run posted work, first come first served. The first thread starts with the first
-/// work. Its end runs what is queued, then waits for the threads, unless it is reached on one of
-/// them.
+/// work. After its end they run what is queued and end; it waits for that, unless it is reached on
+/// a thread of the library, which might be waited for in turn.
 class ThreadPool final : public Executor {
  public:
   ThreadPool(std::string name, unsigned threads);

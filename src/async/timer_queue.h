@@ -12,6 +12,11 @@ namespace tinker::async {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
+/// `delay` after `start`; the end of time, which never comes, where that cannot be told.
+inline TimePoint time_after(TimePoint start, std::chrono::nanoseconds delay) {
+  return delay > TimePoint::max() - start ? TimePoint::max() : start + delay;
+}
+
 /// Names one timer of a `TimerQueue`; the default names none.
 struct TimerId {
   TimePoint when = {};
@@ -28,7 +33,8 @@ class TimerQueue {
   [[nodiscard]] std::optional<TimePoint> next() const;
   /// The earliest work that is due at `now`, removed; null when there is none.
   UniqueFunction<void()> take_due(TimePoint now);
-  void clear() { timers_.clear(); }
+  /// Destroys all that is scheduled, also what that schedules in turn.
+  void clear();
 
  private:
   std::map<TimerId, UniqueFunction<void()>> timers_;

@@ -24,7 +24,7 @@ class VirtualLoop final : public EventLoop, public Pump {
   /// Lets time pass, running what falls due on the way.
   void advance(std::chrono::nanoseconds by);
   /// Runs, and lets time jump from timer to timer, until `core` is ready. `stuck` when nothing is
-  /// left that could make it so.
+  /// left that could make it so, or nothing but timers that go on for ever.
   std::optional<Error> run_until_ready(const detail::FutureCore& core,
                                        std::optional<std::chrono::nanoseconds> timeout) override;
   /// Ends it: what is posted and scheduled is destroyed, and so is all that comes later.

@@ -9,8 +9,9 @@
 #include "tinker/runtime.h"
 
 namespace tinker::async {
+class RuntimeCore;
 class VirtualLoop;
-}
+}  // namespace tinker::async
 
 namespace tinker::testing {
 
@@ -22,8 +23,11 @@ namespace tinker::testing {
 ///     EXPECT_THAT(future.get(), IsOk());              // get() runs the loop
 ///     EXPECT_EQ(time.elapsed(), 3s);                  // and moved its clock
 ///
-/// `get()` of a future that nothing can end any more gives `ErrorCode::stuck` instead of hanging.
-/// To be used on the thread that made it, one at a time. Works with `FakeTransport`, not with sockets.
+/// `get()` of a future that nothing can end any more gives `ErrorCode::stuck` instead of hanging,
+/// as it does when only timers that repeat for ever are left. Its end is the end of all that is in
+/// flight, even if clients still hold the runtime.
+/// To be used on the thread that made it, one at a time. Works with `FakeTransport`, not with
+/// sockets.
 class VirtualRuntime {
  public:
   VirtualRuntime() : VirtualRuntime(Logger()) {}
@@ -46,6 +50,7 @@ class VirtualRuntime {
 
  private:
   std::shared_ptr<async::VirtualLoop> loop_;
+  std::weak_ptr<async::RuntimeCore> core_;
   std::unique_ptr<Runtime> runtime_;
 };
 

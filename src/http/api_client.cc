@@ -1,0 +1,384 @@
+#include "http/api_client.h"
+
+#include <algorithm>
+
+#include "base/logging.h"
+#include "base/strings.h"
+#include "http/retry_after.h"
+#include "http/url.h"
+#include "tinker/version.h"
+
+namespace tinker::http {
+
+using async::Task;
+
+namespace {
+
+constexpr int kMaxRedirects = 10;
+constexpr std::size_t kMaxErrorText = 4096;
+// Shorter texts would take ordinary words out of messages.
+constexpr std::size_t kMinSecretLength = 8;
+constexpr std::size_t kMaxSecrets = 32;
+
+std::string_view platform_os() noexcept {
+#if defined(__linux__)
+  return "Linux";
+#elif defined(__APPLE__)
+  return "MacOS";
+#elif defined(__FreeBSD__)
+  return "FreeBSD";
+#else
+  return "Unknown";
+#endif
+}
+
+std::string_view platform_arch() noexcept {
+#if defined(__x86_64__)
+  return "x64";
+#elif defined(__aarch64__)
+  return "arm64";
+#elif defined(__i386__)
+  return "x32";
+#elif defined(__arm__)
+  return "arm";
+#else
+  return "unknown";
+#endif
+}
+
+bool is_success(int status) noexcept { return status >= 200 && status < 300; }
+
+bool is_redirect(const Response& response) noexcept {
+  const int status = response.status;
+  const bool is_one = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+  return is_one && response.headers.contains("location");
+}
+
+bool is_transport_error(const Error& error) noexcept {
+  return error.code == ErrorCode::connection_failed || error.code == ErrorCode::timed_out;
+}
+
+/// A 400 without a body comes from a proxy on the way, not from the API (R5.3.1).
+bool is_proxy_rejection(const Response& response) noexcept {
+  if (response.status != 400) return false;
+  const auto length = response.headers.find("content-length");
+  return !length || *length == "0";
+}
+
+Timeouts timeouts_of(const Call& call) {
+  if (!call.timeout) return {};
+  const auto t = *call.timeout;
+  return {.connect = t, .read = t, .write = t, .queue = t};
+}
+
+std::string read_timeout_text(const Call& call) {
+  if (!call.timeout_text.empty()) return std::string(call.timeout_text);
+  if (!call.timeout) return "60";
+  return base::concat(static_cast<double>(call.timeout->count()) / 1000.0);
+}
+
+/// What every request of that method has (PROTOCOL 3), with the user's headers over it.
+Headers common_headers(const Headers& users, Method method) {
+  Headers headers;
+  headers.add("Accept", "application/json");
+  headers.add("Accept-Encoding", "gzip, deflate, zstd");
+  if (method != Method::get) headers.add("Content-Type", "application/json");
+  headers.add("User-Agent", base::concat("tinker-cpp/", version()));
+  headers.add("X-Stainless-Package-Version", std::string(protocol_version()));
+  headers.add("X-Stainless-OS", std::string(platform_os()));
+  headers.add("X-Stainless-Arch", std::string(platform_arch()));
+  headers.add("X-Stainless-Runtime", "C++");
+  headers.add("X-Stainless-Runtime-Version", "20");
+  headers.add("X-Stainless-Async", "async:asio");
+  for (const auto& header : users) headers.set(header.name, header.value);
+  return headers;
+}
+
+/// Response headers that can be shown: none of them carries a secret.
+std::string shown_headers(const Headers& headers) {
+  static constexpr std::array<std::string_view, 7> kShown = {"content-type",
+                                                             "content-length",
+                                                             "content-encoding",
+                                                             "x-request-id",
+                                                             "retry-after",
+                                                             "retry-after-ms",
+                                                             "x-should-retry"};
+  std::string out;
+  for (const auto& header : headers) {
+    const bool is_shown = std::any_of(kShown.begin(), kShown.end(), [&](std::string_view name) {
+      return same_name(name, header.name);
+    });
+    if (is_shown) out += base::concat(" ", header.name, "=", header.value);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_retryable(const Error& error) noexcept {
+  if (is_transport_error(error)) return true;
+  const int status = error.http_status;
+  return status == 408 || status == 409 || status == 429 || (status >= 500 && status < 600);
+}
+
+struct ApiClient::Attempt {
+  Attempt(Call c, std::shared_ptr<TokenProvider> t) : call(std::move(c)), tokens(std::move(t)) {}
+
+  [[nodiscard]] std::string_view endpoint() const noexcept {
+    return call.endpoint.empty() ? call.path : call.endpoint;
+  }
+  /// For errors: "POST /api/v1/asample".
+  [[nodiscard]] std::string name() const {
+    return base::concat(to_string(call.method), " ", endpoint());
+  }
+
+  Call call;
+  std::shared_ptr<TokenProvider> tokens;
+  std::optional<Pool::Lease> lease = {};  // once it has begun
+  int retries = 0;
+  bool has_credential = false;  // else the failure is the provider's, not the request's
+  async::TimePoint started = {};
+};
+
+ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
+                     std::shared_ptr<Transport> transport,
+                     ApiClientOptions options)
+    : core_(std::move(core)), transport_(std::move(transport)), options_(std::move(options)) {
+  for (const auto& header : options_.default_headers) add_secret(header.value);
+  get_headers_ = common_headers(options_.default_headers, Method::get);
+  post_headers_ = common_headers(options_.default_headers, Method::post);
+}
+
+Pool& ApiClient::pool(PoolKind kind) {
+  auto& pool = pools_[static_cast<std::size_t>(kind)];
+  if (!pool) pool = std::make_shared<Pool>(kind, transport_);
+  return *pool;
+}
+
+void ApiClient::close() {
+  for (auto& pool : pools_) pool.reset();
+}
+
+Task<Response> ApiClient::call(Call call, std::shared_ptr<TokenProvider> tokens) {
+  auto state = std::make_shared<Attempt>(std::move(call), std::move(tokens));
+  return perform(shared_from_this(), std::move(state), Accepts::success);
+}
+
+Task<Response> ApiClient::fetch(Call call, std::shared_ptr<TokenProvider> tokens) {
+  auto state = std::make_shared<Attempt>(std::move(call), std::move(tokens));
+  return perform(shared_from_this(), std::move(state), Accepts::any_status);
+}
+
+// What a coroutine keeps lives as long as a request is in flight, so all that need not be kept is
+// done by plain functions.
+Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
+                                  std::shared_ptr<Attempt> state,
+                                  Accepts accepts) {
+  TINKER_CO_TRY(self->begin(*state));
+  while (true) {
+    state->started = self->core_->loop()->now();
+    state->has_credential = false;
+    auto next = self->attempt(state);
+    auto result = co_await std::move(next);
+    if (!result.ok() && !state->has_credential) co_return result;
+    self->log_attempt(*state, result);
+    const auto delay = self->retry_delay(*state, result);
+    if (!delay) co_return self->finish(*state, std::move(result), accepts);
+    auto pause = async::sleep_for(*delay);
+    TINKER_CO_TRY(co_await pause);
+  }
+}
+
+Result<void> ApiClient::begin(Attempt& state) {
+  Call& call = state.call;
+  if (call.trace) {
+    TINKER_TRY(call.trace->validate());
+  }
+  if (call.method != Method::get && call.idempotency_key.empty()) {
+    call.idempotency_key = base::concat("tinker-cpp-retry-", core_->rng().uuid4());
+  }
+  state.lease.emplace(pool(call.pool).lease());
+  return {};
+}
+
+std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
+                                                               const Result<Response>& result) {
+  const bool is_worth_a_retry =
+      result.ok() ? should_retry(*result) : is_transport_error(result.error());
+  if (!is_worth_a_retry || state.retries >= state.call.max_retries) return std::nullopt;
+
+  std::chrono::nanoseconds delay = backoff_delay(state.retries, core_->rng().uniform());
+  if (result.ok()) {
+    delay = retry_after(result->headers, core_->clock().wall_time()).value_or(delay);
+  }
+  ++state.retries;
+  core_->events().publish({.name = "http.retry",
+                           .endpoint = state.endpoint(),
+                           .http_status = result.ok() ? result->status : 0,
+                           .attempt = state.retries,
+                           .elapsed = delay});
+  return delay;
+}
+
+Result<Response> ApiClient::finish(Attempt& state, Result<Response> result, Accepts accepts) const {
+  if (!result.ok()) return result;
+  log_deprecation(*result);
+  if (is_success(result->status)) {
+    state.lease->succeeded();
+    return result;
+  }
+  if (is_proxy_rejection(*result) && state.lease->rejected()) {
+    return Error{.code = ErrorCode::connection_failed,
+                 .message = "a proxy rejected the request: 400 without a body",
+                 .retry = {.retryable = true}};
+  }
+  if (accepts == Accepts::success) return status_error(*result);
+  return result;
+}
+
+Task<Response> ApiClient::attempt(std::shared_ptr<Attempt> state) {
+  Secret token;
+  if (state->tokens) {
+    auto ask = state->tokens->token();
+    TINKER_CO_TRY(token, co_await std::move(ask));
+  }
+  state->has_credential = true;
+  add_secret(token.expose());
+  std::string url = first_url(state->call);
+  for (int redirects = 0;; ++redirects) {
+    auto future = transport_->send(make_request(*state, token, url));
+    auto wait = async::until(std::move(future));
+    auto result = co_await wait;
+    if (!result.ok()) co_return transport_error(*state, std::move(result).error());
+    if (!is_redirect(*result)) co_return result;
+    TINKER_CO_TRY(url, redirect_target(*state, url, *result, redirects));
+  }
+}
+
+std::string ApiClient::first_url(const Call& call) const {
+  std::string url = join_url(options_.base_url, call.path);
+  if (!call.query.empty()) url += base::concat("?", call.query);
+  return url;
+}
+
+Error ApiClient::transport_error(const Attempt& state, Error error) const {
+  error.message = redact(std::move(error.message));
+  error.retry.retryable = is_transport_error(error);
+  return std::move(error).with_context(state.name());
+}
+
+Result<std::string> ApiClient::redirect_target(const Attempt& state,
+                                               const std::string& url,
+                                               const Response& response,
+                                               int redirects) {
+  TINKER_TRY(const Url from, Url::parse(url));
+  const auto to = from.resolve(response.headers.find("location").value_or(""));
+  if (to && to->same_origin(from) && redirects < kMaxRedirects) return to->to_string();
+  const auto why = !to                          ? std::string("to an address that cannot be read")
+                   : redirects == kMaxRedirects ? base::concat("more than ", kMaxRedirects, " times")
+                                                : base::concat("to another origin, ", to->origin());
+  return Error{.code = ErrorCode::unexpected_status,
+               .message = base::concat("the server redirects ", why, "; credentials are not sent there"),
+               .http_status = response.status}
+      .with_context(state.name());
+}
+
+Request ApiClient::make_request(const Attempt& state, const Secret& token, std::string url) const {
+  const Call& call = state.call;
+  Request request = {.method = call.method,
+                     .url = std::move(url),
+                     .headers = call.method == Method::get ? get_headers_ : post_headers_,
+                     .body = call.body,
+                     .timeouts = timeouts_of(call),
+                     .channel = state.lease->channel()};
+  Headers& headers = request.headers;
+  // What the protocol needs of this call is not the user's to change.
+  for (const auto& header : call.headers) headers.set(header.name, header.value);
+  headers.set("x-stainless-retry-count", std::to_string(state.retries));
+  headers.set("x-stainless-read-timeout", read_timeout_text(call));
+  if (call.method != Method::get) headers.set("X-Idempotency-Key", call.idempotency_key);
+  if (call.trace) {
+    headers.set("traceparent", call.trace->traceparent);
+    if (!call.trace->tracestate.empty()) headers.set("tracestate", call.trace->tracestate);
+  }
+  if (!token.empty()) headers.set("X-API-Key", token.expose());
+  return request;
+}
+
+void ApiClient::add_secret(const std::string& secret) {
+  if (secret.size() < kMinSecretLength) return;
+  const auto known = std::find(secrets_.begin(), secrets_.end(), secret);
+  if (known != secrets_.end()) return;
+  if (secrets_.size() == kMaxSecrets) secrets_.erase(secrets_.begin());
+  secrets_.push_back(secret);
+}
+
+std::string ApiClient::redact(std::string text) const {
+  for (const auto& secret : secrets_) {
+    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
+      text.replace(at, secret.size(), "[redacted]");
+    }
+  }
+  return text;
+}
+
+Error ApiClient::status_error(const Response& response) const {
+  std::string text = redact(response.body.substr(0, kMaxErrorText));
+  const auto message = text.empty() ? base::concat("error code: ", response.status)
+                                    : base::concat("error code: ", response.status, " - ", text);
+  Error error = {.code = error_code_for_status(response.status),
+                 .message = message,
+                 .http_status = response.status};
+  if (const auto id = response.headers.find("x-request-id")) error.request_id = redact(std::string(*id));
+  error.retry.retryable = is_retryable(error);
+  if (const auto after = retry_after(response.headers, core_->clock().wall_time())) {
+    error.retry.after = std::chrono::duration_cast<std::chrono::milliseconds>(*after);
+  }
+  return error;
+}
+
+void ApiClient::log_attempt(const Attempt& attempt, const Result<Response>& result) const {
+  const auto elapsed = core_->loop()->now() - attempt.started;
+  if (core_->events().is_observed()) {
+    Event event = {.name = "http.response",
+                   .endpoint = attempt.endpoint(),
+                   .attempt = attempt.retries,
+                   .elapsed = elapsed,
+                   .bytes_sent = view(attempt.call.body).size()};
+    if (result.ok()) {
+      event.http_status = result->status;
+      event.bytes_received = result->body.size();
+    } else {
+      event.error = result.error().code;
+    }
+    core_->events().publish(event);
+  }
+  if (!core_->logger().enabled(LogLevel::debug)) return;
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
+  const auto what = base::concat(to_string(attempt.call.method), " ", attempt.call.path);
+  const auto sent = attempt.call.loggable.empty() ? std::string()
+                                                  : base::concat(" ", redact(attempt.call.loggable));
+  if (result.ok()) {
+    TINKER_LOG(core_->logger(), debug, what, sent, " -> ", result->status, ", ", ms, " ms, retry ",
+               attempt.retries, redact(shown_headers(result->headers)));
+  } else {
+    TINKER_LOG(core_->logger(), debug, what, sent, " failed after ", ms, " ms, retry ",
+               attempt.retries, ": ", result.error().to_string());
+  }
+}
+
+void ApiClient::log_deprecation(const Response& response) const {
+  const auto note = response.headers.find("x-deprecation-note");
+  if (!note || note->empty()) return;
+  std::string level(response.headers.find("x-deprecation-level").value_or(""));
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  std::erase_if(level, is_space);
+  const auto line = redact(base::concat("Deprecation notice: ", *note));
+  if (same_name(level, "error")) {
+    TINKER_LOG(core_->logger(), error, line);
+  } else {
+    TINKER_LOG(core_->logger(), warn, line);
+  }
+}
+
+}  // namespace tinker::http

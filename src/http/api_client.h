@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/runtime_core.h"
+#include "async/task.h"
+#include "http/pool.h"
+#include "http/token_provider.h"
+#include "tinker/http.h"
+#include "tinker/trace_context.h"
+
+namespace tinker::http {
+
+/// One call of the API, before it becomes HTTP requests.
+struct Call {
+  Method method = Method::post;
+  std::string path = {};      ///< Under the base URL, ids already encoded: "/api/v1/sessions/s1".
+  std::string endpoint = {};  ///< The same without ids, for events. Empty: `path`.
+  std::string query = {};     ///< Encoded, without "?".
+  Body body = {};
+  Headers headers = {};  ///< Beyond, or instead of, those of PROTOCOL 3 that every call has.
+  PoolKind pool = PoolKind::train;
+  /// Replaces all four time-outs (PROTOCOL 2.1).
+  std::optional<std::chrono::milliseconds> timeout = {};
+  /// How the time-out is told to the server, where the official client prints a fraction.
+  std::string_view timeout_text = {};
+  int max_retries = 10;
+  /// Empty: a new one for this call (R5.1.1).
+  std::string idempotency_key = {};
+  /// What of the body may be logged at debug level.
+  std::string loggable = {};
+  /// The caller's own trace.
+  std::optional<TraceContext> trace = {};
+};
+
+struct ApiClientOptions {
+  std::string base_url = {};  ///< Normalised.
+  /// User headers, over those of the environment; sent with every request, never logged.
+  Headers default_headers = {};
+};
+
+/// Makes calls: headers of PROTOCOL 3, the credential, retries of R5.2, redirects, the empty-400
+/// rule, deprecation notices, events and log lines without secrets. One per holder: its pools are
+/// its own. Loop thread only.
+class ApiClient : public std::enable_shared_from_this<ApiClient> {
+ public:
+  ApiClient(std::shared_ptr<async::RuntimeCore> core,
+            std::shared_ptr<Transport> transport,
+            ApiClientOptions options);
+
+  /// The answer to `call` after the HTTP layer's retries, whatever its status; an error when there
+  /// is none, or when the credential could not be had.
+  async::Task<Response> fetch(Call call, std::shared_ptr<TokenProvider> tokens);
+  /// As `fetch`, but every status that is not a success is an error (PROTOCOL 6.2).
+  async::Task<Response> call(Call call, std::shared_ptr<TokenProvider> tokens);
+
+  /// Closes what is idle of all pools; later calls open new connections.
+  void close();
+  /// `text` without any credential that was ever sent.
+  [[nodiscard]] std::string redact(std::string text) const;
+  /// The error of an answer that says no.
+  [[nodiscard]] Error status_error(const Response& response) const;
+
+  [[nodiscard]] const std::string& base_url() const noexcept { return options_.base_url; }
+  [[nodiscard]] const std::shared_ptr<async::RuntimeCore>& core() const noexcept { return core_; }
+  [[nodiscard]] Pool& pool(PoolKind kind);
+
+ private:
+  /// One call under way: what its attempts share.
+  struct Attempt;
+  enum class Accepts { any_status, success };
+  static async::Task<Response> perform(std::shared_ptr<ApiClient> self,
+                                       std::shared_ptr<Attempt> state,
+                                       Accepts accepts);
+  Result<void> begin(Attempt& state);
+  async::Task<Response> attempt(std::shared_ptr<Attempt> state);
+  /// How long to wait before the next attempt; nothing when there is to be none.
+  std::optional<std::chrono::nanoseconds> retry_delay(Attempt& state, const Result<Response>& result);
+  Result<Response> finish(Attempt& state, Result<Response> result, Accepts accepts) const;
+  [[nodiscard]] std::string first_url(const Call& call) const;
+  [[nodiscard]] Request make_request(const Attempt& state, const Secret& token, std::string url) const;
+  [[nodiscard]] Error transport_error(const Attempt& state, Error error) const;
+  static Result<std::string> redirect_target(const Attempt& state,
+                                             const std::string& url,
+                                             const Response& response,
+                                             int redirects);
+  void add_secret(const std::string& secret);
+  void log_attempt(const Attempt& attempt, const Result<Response>& result) const;
+  void log_deprecation(const Response& response) const;
+
+  std::shared_ptr<async::RuntimeCore> core_;
+  std::shared_ptr<Transport> transport_;
+  ApiClientOptions options_;
+  Headers get_headers_;
+  Headers post_headers_;
+  std::vector<std::string> secrets_;  // most recent last, a handful
+  std::array<std::shared_ptr<Pool>, kPoolKinds> pools_;
+};
+
+/// Whether the HTTP status of a failed call, or its lack, is worth another try by the outer loops
+/// (R5.4.1, R12.3): 408, 409, 429, 5xx, connection errors and time-outs.
+[[nodiscard]] bool is_retryable(const Error& error) noexcept;
+
+}  // namespace tinker::http

@@ -1,0 +1,136 @@
+#include "http/socket.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/strings.h"
+#include "http/ascii.h"
+#include "http/exchange.h"
+
+namespace tinker::http {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+/// Shared with what waits, so that a callback never meets a socket that has died.
+struct Socket::State {
+  explicit State(asio::io_context& io) : socket(io) {}
+  tcp::socket socket;
+};
+
+namespace {
+
+tcp::endpoint endpoint_of(const Address& address) {
+  if (address.is_v6) {
+    return {asio::ip::address_v6(address.bytes, address.scope), address.port};
+  }
+  asio::ip::address_v4::bytes_type bytes = {};
+  std::copy_n(address.bytes.begin(), bytes.size(), bytes.begin());
+  return {asio::ip::address_v4(bytes), address.port};
+}
+
+Error connect_error(const Address& address, int error) {
+  if (error == ECONNREFUSED) {
+    return connection_error(base::concat("connection to ", address.to_string(), " refused"));
+  }
+  return connection_error(
+      base::concat("cannot connect to ", address.to_string(), ": ", error_text(error)));
+}
+
+Socket::Progress progress_of(ssize_t result) {
+  if (result > 0) return {.bytes = static_cast<std::size_t>(result)};
+  if (result == 0) return {.status = Socket::Status::ended};
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return {.status = Socket::Status::would_block};
+  return {.status = Socket::Status::failed, .error = errno};
+}
+
+template <typename Call>
+ssize_t uninterrupted(const Call& call) {
+  ssize_t result = 0;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+}  // namespace
+
+std::string Address::to_string() const {
+  const tcp::endpoint endpoint = endpoint_of(*this);
+  boost::system::error_code ignored;
+  const std::string text = endpoint.address().to_string(ignored);
+  return is_v6 ? base::concat('[', text, "]:", port) : base::concat(text, ':', port);
+}
+
+std::string error_text(int error) {
+  std::string text = std::generic_category().message(error);
+  if (!text.empty()) text.front() = ascii::to_lower(text.front());
+  return text;
+}
+
+Socket::Socket(asio::io_context& io) : state_(std::make_shared<State>(io)) {}
+Socket::~Socket() {
+  if (state_) close();
+}
+
+void Socket::connect(const Address& address, UniqueFunction<void(Result<void>)> done) {
+  boost::system::error_code ec;
+  tcp::socket& socket = state_->socket;
+  socket.open(address.is_v6 ? tcp::v6() : tcp::v4(), ec);
+  if (!ec) socket.native_non_blocking(true, ec);
+  if (!ec) socket.set_option(tcp::no_delay(true), ec);
+  // An invalid socket fails in async_connect as well, and reports that later, as all callbacks
+  // come.
+  socket.async_connect(
+      endpoint_of(address),
+      [state = std::weak_ptr(state_), address, opened = ec, done = std::move(done)](
+          const boost::system::error_code& error) mutable {
+        if (state.expired() || error == asio::error::operation_aborted) return;
+        const auto& failure = opened ? opened : error;
+        if (failure) return done(connect_error(address, failure.value()));
+        done({});
+      });
+}
+
+Socket::Progress Socket::read(std::span<char> buffer) noexcept {
+  const int fd = state_->socket.native_handle();
+  return progress_of(uninterrupted([&] { return ::recv(fd, buffer.data(), buffer.size(), 0); }));
+}
+
+Socket::Progress Socket::write(std::string_view data) noexcept {
+  const int fd = state_->socket.native_handle();
+  return progress_of(
+      uninterrupted([&] { return ::send(fd, data.data(), data.size(), MSG_NOSIGNAL); }));
+}
+
+void Socket::wait_readable(UniqueFunction<void()> ready) {
+  state_->socket.async_wait(tcp::socket::wait_read,
+                            [state = std::weak_ptr(state_), ready = std::move(ready)](
+                                const boost::system::error_code& error) mutable {
+                              if (!state.expired() && error != asio::error::operation_aborted)
+                                ready();
+                            });
+}
+
+void Socket::wait_writable(UniqueFunction<void()> ready) {
+  state_->socket.async_wait(tcp::socket::wait_write,
+                            [state = std::weak_ptr(state_), ready = std::move(ready)](
+                                const boost::system::error_code& error) mutable {
+                              if (!state.expired() && error != asio::error::operation_aborted)
+                                ready();
+                            });
+}
+
+void Socket::close() noexcept {
+  boost::system::error_code ignored;
+  state_->socket.close(ignored);
+}
+
+}  // namespace tinker::http

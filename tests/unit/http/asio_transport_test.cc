@@ -1,0 +1,580 @@
+#include "http/asio_transport.h"
+
+#include <latch>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include "support/loop_fixture.h"
+#include "support/tcp_server.h"
+#include "tinker/testing/matchers.h"
+
+namespace tinker::http {
+namespace {
+
+using ::testing::_;
+using ::testing::AllOf;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::tinker::testing::IsError;
+using ::tinker::testing::IsOkAndHolds;
+using ::tinker::testing::TcpPeer;
+using ::tinker::testing::TcpServer;
+using namespace std::chrono_literals;
+
+// Time-outs in these tests are long where they must not fire, and as short as they can be where
+// they must.
+class AsioTransportTest : public ::tinker::testing::LoopFixture {};
+
+auto HasBody(std::string body) {
+  return IsOkAndHolds(Field(&Response::body, std::move(body)));
+}
+auto HasStatus(int status) {
+  return IsOkAndHolds(Field(&Response::status, status));
+}
+
+/// Answers every request with its number on this connection.
+void count_requests(TcpPeer& peer, int) {
+  for (int i = 1; !peer.read_request().empty(); ++i) peer.respond(std::to_string(i));
+}
+
+TEST_F(AsioTransportTest, SendsARequestAndBringsTheAnswer) {
+  TcpServer server([](TcpPeer& peer, int) { peer.respond(peer.read_request(), "X-Y: z\r\n"); });
+  const auto http = transport();
+  auto request = post(server.url("/path?q=1"), "hello");
+  request.headers.add("X-API-Key", "k");
+
+  const auto response = http->send(std::move(request)).get();
+
+  ASSERT_THAT(response, HasStatus(200));
+  EXPECT_THAT(response->body,
+              AllOf(StartsWith("POST /path?q=1 HTTP/1.1\r\nHost: 127.0.0.1:"),
+                    HasSubstr("\r\nX-API-Key: k\r\n"),
+                    ::testing::EndsWith("\r\n\r\nhello")));
+  EXPECT_EQ(response->headers.find("x-y"), "z");
+}
+
+TEST_F(AsioTransportTest, KeepsConnectionsAndUsesThemAgain) {
+  TcpServer server(count_requests);
+  const auto http = transport();
+
+  for (const char* number : {"1", "2", "3"}) {
+    EXPECT_THAT(http->send(get(server.url())).get(), HasBody(number));
+  }
+
+  EXPECT_EQ(server.accepted(), 1);
+}
+
+// PROTOCOL 2.2: connections are never shared between pools.
+TEST_F(AsioTransportTest, ChannelsShareNoConnection) {
+  TcpServer server(count_requests);
+  const auto http = transport();
+
+  for (const std::uint64_t channel : {1U, 2U}) {
+    auto request = get(server.url());
+    request.channel = channel;
+    EXPECT_THAT(http->send(std::move(request)).get(), HasBody("1"));
+  }
+
+  EXPECT_EQ(server.accepted(), 2);
+}
+
+TEST_F(AsioTransportTest, OpensAConnectionForEachRequestInFlight) {
+  constexpr int kCount = 10;
+  std::latch all(kCount);
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    all.arrive_and_wait();
+    peer.respond("x");
+    peer.wait_for_end();
+  });
+  const auto http = transport();
+  std::vector<Future<Response>> futures;
+
+  for (int i = 0; i < kCount; ++i) futures.push_back(http->send(get(server.url())));
+
+  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
+  EXPECT_EQ(server.accepted(), kCount);
+}
+
+TEST_F(AsioTransportTest, NeverOpensMoreThanTheLimit) {
+  TcpServer server(count_requests);
+  const auto http = transport({.max_connections_per_channel = 2});
+  std::vector<Future<Response>> futures;
+
+  for (int i = 0; i < 20; ++i) futures.push_back(http->send(get(server.url())));
+
+  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
+  EXPECT_LE(server.accepted(), 2);
+}
+
+TEST_F(AsioTransportTest, ClosesIdleConnectionsBeyondTheLimit) {
+  constexpr int kCount = 4;
+  std::latch all(kCount);
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    all.arrive_and_wait();
+    peer.respond("x");
+    peer.wait_for_end();
+  });
+  const auto http = transport({.max_idle_per_channel = 1});
+  std::vector<Future<Response>> futures;
+  for (int i = 0; i < kCount; ++i) futures.push_back(http->send(get(server.url())));
+  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
+
+  server.wait_until_ended(kCount - 1);
+}
+
+TEST_F(AsioTransportTest, ClosesConnectionsThatAreIdleForLong) {
+  TcpServer server(count_requests);
+  const auto http = transport({.idle_timeout = 1ms});
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
+
+  server.wait_until_ended(1);
+
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
+}
+
+TEST_F(AsioTransportTest, SendsAgainWhenTheServerHadClosedTheConnection) {
+  TcpServer server([](TcpPeer& peer, int index) {
+    peer.read_request();
+    peer.respond("connection " + std::to_string(index));
+    if (index == 0) peer.read_request();  // and goes away with it
+  });
+  const auto http = transport();
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("connection 0"));
+
+  EXPECT_THAT(http->send(post(server.url(), "again")).get(), HasBody("connection 1"));
+}
+
+TEST_F(AsioTransportTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
+  TcpServer server([](TcpPeer& peer, int index) {
+    peer.read_request();
+    if (index == 0) peer.respond("fine");
+    if (index == 0) peer.read_request();
+    peer.reset();
+  });
+  const auto http = transport();
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("fine"));
+
+  EXPECT_THAT(http->send(get(server.url())).get(), IsError(ErrorCode::connection_failed, _));
+
+  EXPECT_EQ(server.accepted(), 2);
+}
+
+TEST_F(AsioTransportTest, AConnectionThatClosesAfterItsAnswerIsReplaced) {
+  TcpServer server([](TcpPeer& peer, int index) {
+    peer.read_request();
+    peer.respond(std::to_string(index), "Connection: close\r\n");
+  });
+  const auto http = transport();
+
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("0"));
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
+}
+
+TEST_F(AsioTransportTest, AnswersComeInManyForms) {
+  const auto answer_of = [&](const std::string& bytes) {
+    TcpServer server([&](TcpPeer& peer, int) {
+      peer.read_request();
+      peer.write(bytes);
+      peer.finish();
+      peer.wait_for_end();
+    });
+    return transport()->send(get(server.url())).get();
+  };
+
+  EXPECT_THAT(answer_of("HTTP/1.1 200 OK\r\n\r\nuntil the end"), HasBody("until the end"));
+  EXPECT_THAT(answer_of("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"),
+              HasBody("abcde"));
+  EXPECT_THAT(
+      answer_of("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx"),
+      HasBody("x"));
+  EXPECT_THAT(answer_of("HTTP/1.1 204 No Content\r\n\r\n"), HasStatus(204));
+  EXPECT_THAT(answer_of("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"), HasStatus(503));
+  EXPECT_THAT(answer_of("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc"),
+              IsError(ErrorCode::connection_failed, HasSubstr("middle of its answer")));
+  EXPECT_THAT(answer_of(""),
+              IsError(ErrorCode::connection_failed, HasSubstr("before it answered")));
+  EXPECT_THAT(answer_of("220 mail.example.com ESMTP\r\n"),
+              IsError(ErrorCode::connection_failed, HasSubstr("not HTTP/1.1")));
+}
+
+TEST_F(AsioTransportTest, AResetInTheMiddleIsAFailure) {
+  TcpServer server([](TcpPeer& peer, int) {
+    peer.read_request();
+    peer.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
+    peer.reset();
+  });
+
+  EXPECT_THAT(transport()->send(get(server.url())).get(), IsError(ErrorCode::connection_failed, _));
+}
+
+TEST_F(AsioTransportTest, AnEarlyAnswerToALongRequestCounts) {
+  TcpServer server([](TcpPeer& peer, int) {
+    peer.read();
+    peer.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
+    peer.wait_for_end();
+  });
+
+  EXPECT_THAT(transport()->send(post(server.url(), std::string(50'000'000, 'x'))).get(),
+              HasStatus(413));
+}
+
+TEST_F(AsioTransportTest, AnEarlyAnswerCountsAlsoIfTheServerClosesAtOnce) {
+  TcpServer server([](TcpPeer& peer, int) {
+    peer.read();
+    peer.write("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno");
+  });
+
+  EXPECT_THAT(transport()->send(post(server.url(), std::string(50'000'000, 'x'))).get(),
+              HasStatus(413));
+}
+
+TEST_F(AsioTransportTest, CarriesLargeBodiesBothWays) {
+  TcpServer server([](TcpPeer& peer, int) {
+    const std::string request = peer.read_request();
+    peer.respond(request.substr(request.find("\r\n\r\n") + 4));
+  });
+  std::string body(20'000'000, '\0');
+  for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(i * 7919 >> 8U);
+
+  const auto response = transport()->send(post(server.url(), body)).get();
+
+  ASSERT_THAT(response, HasStatus(200));
+  EXPECT_TRUE(response->body == body);
+}
+
+TEST_F(AsioTransportTest, RefusesAnAnswerThatIsTooLong) {
+  TcpServer server([](TcpPeer& peer, int) {
+    peer.read_request();
+    peer.write("HTTP/1.1 200 OK\r\n\r\n");
+    while (!peer.is_over()) peer.write(std::string(1000, 'x'));
+  });
+  auto request = get(server.url());
+  request.max_response_bytes = 10'000;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(),
+              IsError(ErrorCode::invalid_response, HasSubstr("10000")));
+}
+
+std::string gzip(std::string_view text) {
+  z_stream stream = {};
+  deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST_F(AsioTransportTest, DecompressesSmallAndLargeAnswers) {
+  std::string noise(300'000, '\0');
+  std::uint32_t state = 1;
+  for (char& c : noise) c = static_cast<char>((state = state * 1'664'525 + 1'013'904'223) >> 24U);
+  for (const std::string& text : {std::string("small"), noise}) {
+    TcpServer server([&](TcpPeer& peer, int) {
+      peer.read_request();
+      peer.respond(gzip(text), "Content-Encoding: gzip\r\n");
+    });
+
+    const auto response = transport()->send(get(server.url())).get();
+
+    ASSERT_THAT(response, HasStatus(200));
+    EXPECT_TRUE(response->body == text);
+    EXPECT_EQ(response->headers.find("content-encoding"), "gzip");
+  }
+}
+
+TEST_F(AsioTransportTest, RefusesBrokenCompressionAndBombs) {
+  const auto outcome = [&](const std::string& body) {
+    TcpServer server([&](TcpPeer& peer, int) {
+      peer.read_request();
+      peer.respond(body, "Content-Encoding: gzip\r\n");
+    });
+    auto request = get(server.url());
+    request.max_response_bytes = 1'000'000;
+    return transport()->send(std::move(request)).get();
+  };
+
+  EXPECT_THAT(outcome("not compressed"), IsError(ErrorCode::invalid_response, _));
+  EXPECT_THAT(outcome(gzip(std::string(2'000'000, 'x'))), IsError(ErrorCode::invalid_response, _));
+}
+
+TEST_F(AsioTransportTest, GivesUpOnAServerThatDoesNotAnswer) {
+  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  auto request = get(server.url());
+  request.timeouts.read = 5ms;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(),
+              IsError(ErrorCode::timed_out, HasSubstr("no answer within 5 ms")));
+  server.wait_until_ended(1);
+}
+
+TEST_F(AsioTransportTest, GivesUpOnAnAnswerThatStandsStill) {
+  TcpServer server([](TcpPeer& peer, int) {
+    peer.read_request();
+    peer.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
+    peer.wait_for_end();
+  });
+  auto request = get(server.url());
+  request.timeouts.read = 500ms;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(),
+              IsError(ErrorCode::timed_out, HasSubstr("stood still for 500 ms")));
+}
+
+TEST_F(AsioTransportTest, ALongAnswerIsNoTimeOutWhileItMoves) {
+  constexpr auto kTimeout = 500ms;
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    peer.write("HTTP/1.1 200 OK\r\n\r\n");
+    const auto end = std::chrono::steady_clock::now() + 2 * kTimeout;
+    while (std::chrono::steady_clock::now() < end && !peer.is_over()) peer.write("x");
+    peer.finish();
+    peer.wait_for_end();
+  });
+  auto request = get(server.url());
+  request.timeouts.read = kTimeout;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(), HasStatus(200));
+}
+
+TEST_F(AsioTransportTest, GivesUpOnAServerThatTakesNothing) {
+  std::latch done(1);
+  TcpServer server([&](TcpPeer&, int) { done.wait(); });
+  auto request = post(server.url(), std::string(50'000'000, 'x'));
+  request.timeouts.write = 50ms;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(),
+              IsError(ErrorCode::timed_out, HasSubstr("took nothing of the request for 50 ms")));
+  done.count_down();
+}
+
+TEST_F(AsioTransportTest, GivesUpWaitingForAFreeConnection) {
+  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const auto http = transport({.max_connections_per_channel = 1});
+  auto first = http->send(get(server.url()));
+  auto request = get(server.url());
+  request.timeouts.queue = 5ms;
+
+  EXPECT_THAT(http->send(std::move(request)).get(),
+              IsError(ErrorCode::timed_out, HasSubstr("no free connection within 5 ms")));
+  EXPECT_FALSE(first.is_ready());
+}
+
+TEST_F(AsioTransportTest, GivesUpConnecting) {
+  TcpServer silent([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  auto request = get("https://127.0.0.1:" + std::to_string(silent.port()));
+  request.timeouts.connect = 5ms;
+
+  EXPECT_THAT(transport()->send(std::move(request)).get(),
+              IsError(ErrorCode::timed_out, HasSubstr("no connection to 127.0.0.1:")));
+}
+
+std::uint16_t unused_port() {
+  TcpServer server([](TcpPeer&, int) {});
+  return server.port();
+}
+
+TEST_F(AsioTransportTest, SaysWhereAConnectionWasRefused) {
+  const std::string port = std::to_string(unused_port());
+
+  EXPECT_THAT(transport()->send(get("http://127.0.0.1:" + port)).get(),
+              IsError(ErrorCode::connection_failed,
+                      HasSubstr("connection to 127.0.0.1:" + port + " refused")));
+}
+
+TEST_F(AsioTransportTest, TriesTheNextAddressOfAName) {
+  TcpServer server(count_requests);  // on 127.0.0.1 only; localhost may be ::1 first
+
+  EXPECT_THAT(transport()->send(get("http://localhost:" + std::to_string(server.port()))).get(),
+              HasBody("1"));
+}
+
+TEST_F(AsioTransportTest, CancellingEndsTheRequestAndItsConnection) {
+  std::latch asked(1);
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    asked.count_down();
+    peer.wait_for_end();
+  });
+  const auto http = transport();
+  auto future = http->send(get(server.url()));
+  asked.wait();
+
+  future.cancel();
+
+  EXPECT_THAT(future.get(), IsError(ErrorCode::cancelled, _));
+  server.wait_until_ended(1);
+}
+
+TEST_F(AsioTransportTest, CancelsWhatIsStillWaiting) {
+  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const auto http = transport({.max_connections_per_channel = 1});
+  auto first = http->send(get(server.url()));
+  auto second = http->send(get(server.url()));
+
+  second.cancel();
+
+  EXPECT_THAT(second.get(), IsError(ErrorCode::cancelled, _));
+  EXPECT_FALSE(first.is_ready());
+}
+
+TEST_F(AsioTransportTest, ItsEndCancelsWhatIsInFlight) {
+  std::latch asked(1);
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    asked.count_down();
+    peer.wait_for_end();
+  });
+  auto http = transport({.max_connections_per_channel = 1});
+  auto sent = http->send(get(server.url()));
+  auto waiting = http->send(get(server.url()));
+  asked.wait();
+
+  http.reset();
+
+  EXPECT_THAT(sent.get(), IsError(ErrorCode::cancelled, _));
+  EXPECT_THAT(waiting.get(), IsError(ErrorCode::cancelled, _));
+  server.wait_until_ended(1);
+}
+
+TEST(AsioTransportShutdown, TheEndOfTheLoopCancelsWhatIsInFlight) {
+  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  auto loop = async::AsioLoop::create();
+  std::thread thread([loop] { loop->run(); });
+  auto http =
+      AsioTransport::create(loop, std::make_shared<async::ThreadPool>("w", 1), TransportOptions());
+  auto future = http->send({.method = Method::get, .url = server.url()});
+
+  loop->post([loop, http = std::move(http)]() mutable {
+    http.reset();  // as RuntimeCore::clear_shared does
+    loop->stop();
+  });
+  thread.join();
+
+  EXPECT_THAT(future.get(), IsError(ErrorCode::cancelled, _));
+}
+
+TEST(AsioTransportShutdown, ALoopThatHasEndedTakesNoRequests) {
+  auto loop = async::AsioLoop::create();
+  loop->stop();
+  const auto http = AsioTransport::create(loop, nullptr, TransportOptions());
+
+  EXPECT_THAT(http->send({.url = "http://127.0.0.1:1"}).get(), IsError(ErrorCode::cancelled, _));
+}
+
+TEST_F(AsioTransportTest, ClosingAChannelClosesItsIdleConnectionsOnly) {
+  TcpServer server(count_requests);
+  const auto http = transport();
+  auto other = get(server.url());
+  other.channel = 1;
+  auto again = other;
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
+  EXPECT_THAT(http->send(std::move(other)).get(), HasBody("1"));
+
+  http->close_channel(0);
+
+  server.wait_until_ended(1);
+  EXPECT_THAT(http->send(std::move(again)).get(), HasBody("2"));
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
+}
+
+TEST_F(AsioTransportTest, ClosingAChannelLetsBusyConnectionsFinish) {
+  std::latch asked(1);
+  std::latch closed(1);
+  TcpServer server([&](TcpPeer& peer, int) {
+    peer.read_request();
+    asked.count_down();
+    closed.wait();
+    peer.respond("fine");
+    peer.wait_for_end();
+  });
+  const auto http = transport();
+  auto future = http->send(get(server.url()));
+  asked.wait();
+
+  http->close_channel(0);
+  closed.count_down();
+
+  EXPECT_THAT(future.get(), HasBody("fine"));
+  server.wait_until_ended(1);
+}
+
+TEST_F(AsioTransportTest, RefusesWhatCannotBeSent) {
+  const auto http = transport();
+  auto injected = get("http://127.0.0.1/");
+  injected.headers.add("X", "a\r\nY: b");
+  auto misnamed = get("http://127.0.0.1/");
+  misnamed.headers.add("X Y", "a");
+
+  EXPECT_THAT(http->send(std::move(injected)).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("header X")));
+  EXPECT_THAT(http->send(std::move(misnamed)).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("X Y")));
+  EXPECT_THAT(http->send(get("ftp://host/")).get(), IsError(ErrorCode::invalid_argument, _));
+}
+
+TEST_F(AsioTransportTest, OptionsThatCannotBeUsedFailEveryRequest) {
+  const auto http = transport({.proxy = Secret("ftp://user:hidden@proxy")});
+
+  EXPECT_THAT(http->send(get("http://127.0.0.1/")).get(),
+              IsError(ErrorCode::invalid_argument, Not(HasSubstr("hidden"))));
+}
+
+TEST_F(AsioTransportTest, CanBeUsedFromManyThreads) {
+  TcpServer server(count_requests);
+  const auto http = transport();
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        if (http->send(get(server.url())).get().ok()) ++good;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+
+  EXPECT_EQ(good, 200);
+}
+
+TEST_F(AsioTransportTest, SpeaksToAProxyInFullUrls) {
+  TcpServer proxy([](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
+  const auto http =
+      transport({.proxy = Secret("http://user:pass@127.0.0.1:" + std::to_string(proxy.port()))});
+
+  const auto response = http->send(get("http://example.test/path")).get();
+
+  ASSERT_THAT(response, HasStatus(200));
+  EXPECT_THAT(response->body,
+              AllOf(StartsWith("GET http://example.test/path HTTP/1.1\r\nHost: example.test\r\n"),
+                    HasSubstr("\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n")));
+}
+
+TEST_F(AsioTransportTest, AProxyThatRefusesATunnelIsAConnectionError) {
+  TcpServer proxy([](TcpPeer& peer, int) {
+    peer.read_request();
+    peer.write("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
+  });
+  const auto http =
+      transport({.proxy = Secret("http://user:pass@127.0.0.1:" + std::to_string(proxy.port()))});
+
+  EXPECT_THAT(
+      http->send(get("https://example.test/")).get(),
+      IsError(ErrorCode::connection_failed, AllOf(HasSubstr("407"), Not(HasSubstr("pass@")))));
+}
+
+}  // namespace
+}  // namespace tinker::http
