@@ -7,14 +7,14 @@
 // poll: long polls for results, answered when the server likes; protobuf in.
 // Prints requests, seconds, CPU seconds of this process and its largest memory as JSON.
 
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <sys/resource.h>
 
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"

@@ -30,8 +30,9 @@ struct RuntimeOptions {
 /// such as connections and the back-off of an account.
 ///
 /// A copy is the same runtime. When the last copy goes, with the last client that uses it, all that
-/// is in flight ends with `ErrorCode::cancelled`; nothing waits for the network. Not usable in the
-/// child after `fork()`.
+/// is in flight ends with `ErrorCode::cancelled`; nothing waits for the network. What its own
+/// threads have queued, callbacks included, has run by then, unless the last copy goes in one of
+/// them. Not usable in the child after `fork()`.
 ///
 /// Thread-safe.
 class Runtime {

@@ -9,11 +9,17 @@ namespace tinker::async {
 
 namespace asio = boost::asio;
 
+namespace {
+// Room for this much posted work is kept; a flood may take more.
+constexpr std::size_t kKeptWork = 4096;
+}  // namespace
+
 struct AsioLoop::Impl {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(io);
   asio::steady_timer timer{io};
   TimePoint armed_for = TimePoint::max();
+  std::vector<UniqueFunction<void()>> batch;  // what `run_posted` runs; empty otherwise
 };
 
 std::shared_ptr<AsioLoop> AsioLoop::create() {
@@ -57,7 +63,8 @@ void AsioLoop::post(UniqueFunction<void()> work) {
 }
 
 void AsioLoop::run_posted() {
-  std::vector<UniqueFunction<void()>> batch;
+  // The two lists take turns, so that neither has to grow again.
+  auto& batch = impl_->batch;
   {
     const detail::MutexLock lock(mutex_);
     batch.swap(posted_);
@@ -66,6 +73,8 @@ void AsioLoop::run_posted() {
     auto once = std::move(work);  // its captures die right after it ran
     once();
   }
+  batch.clear();
+  if (batch.capacity() > kKeptWork) batch.shrink_to_fit();
 }
 
 TimerId AsioLoop::schedule(TimePoint when, UniqueFunction<void()> work) {

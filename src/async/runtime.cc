@@ -1,6 +1,7 @@
 #include "tinker/runtime.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
@@ -37,38 +38,54 @@ Runtime Runtime::start() {
   return start(RuntimeOptions());
 }
 
+namespace {
+
+/// The threads of a runtime, and how they end with its last handle.
+struct Threads {
+  std::shared_ptr<async::AsioLoop> loop;
+  std::shared_ptr<async::ThreadPool> workers;
+  std::shared_ptr<async::ThreadPool> callbacks;  // null where the user has their own
+  std::thread loop_thread;
+
+  void operator()(RuntimeCore& ending) {
+    loop->post([loop = loop, core = ending.shared_from_this()] {
+      core->shut_down([loop, core] {
+        core->clear_shared();
+        loop->stop();
+      });
+    });
+    // The last handle may die in a callback or on the loop itself: then all end on their own.
+    if (async::this_thread().is_library) return loop_thread.detach();
+    loop_thread.join();
+    // Futures that are still held share the pools, so those may stay; their work may not.
+    workers->wait_idle();
+    if (callbacks) callbacks->wait_idle();
+  }
+};
+
+}  // namespace
+
 Runtime Runtime::start(RuntimeOptions options) {
-  auto loop = async::AsioLoop::create();
-  auto callbacks = options.callbacks ? std::move(options.callbacks)
-                                     : std::make_shared<async::ThreadPool>("tinker-callback", 1);
-  const unsigned workers = std::max(1U, options.worker_threads);
+  Threads threads = {
+      .loop = async::AsioLoop::create(),
+      .workers = std::make_shared<async::ThreadPool>("tinker-worker",
+                                                     std::max(1U, options.worker_threads)),
+      .callbacks =
+          options.callbacks ? nullptr : std::make_shared<async::ThreadPool>("tinker-callback", 1),
+      .loop_thread = {},
+  };
   auto core = std::make_shared<RuntimeCore>(RuntimeCore::Parts{
-      .loop = loop,
-      .workers = std::make_shared<async::ThreadPool>("tinker-worker", workers),
-      .callbacks = std::move(callbacks),
+      .loop = threads.loop,
+      .workers = threads.workers,
+      .callbacks = options.callbacks ? std::move(options.callbacks) : threads.callbacks,
       .logger = std::move(options.logger),
       .rng = options.seed ? Rng(*options.seed) : Rng::from_entropy(),
   });
-  std::thread thread([loop] {
+  threads.loop_thread = std::thread([loop = threads.loop] {
     async::enter_library_thread("tinker-loop");
     loop->run();
   });
-  return RuntimeCore::make_handle(std::move(core),
-                                  [loop, thread = std::move(thread)](RuntimeCore& ending) mutable {
-                                    loop->post([loop, core = ending.shared_from_this()] {
-                                      core->shut_down([loop, core] {
-                                        core->clear_shared();
-                                        loop->stop();
-                                      });
-                                    });
-                                    // The last handle may die in a callback or on the loop itself,
-                                    // which then ends on its own.
-                                    if (async::this_thread().is_library) {
-                                      thread.detach();
-                                    } else {
-                                      thread.join();
-                                    }
-                                  });
+  return RuntimeCore::make_handle(std::move(core), std::move(threads));
 }
 
 namespace async {

@@ -255,14 +255,15 @@ Detached run_detached(std::shared_ptr<EventLoop> loop,
                       Done done) {
   auto enter = Enter(Context{.loop = loop.get(), .scope = scope.get()});
   co_await enter;
+  // Whoever sees the result sees that all the task held is let go.
+  std::optional<Task<T>> running(std::move(task));
   if (scope->is_cancelled()) {
+    running.reset();
     done(Result<T>(scope->reason()));
     co_return;
   }
-  Result<T> result = co_await std::move(task);
-  {
-    const Task<T> finished = std::move(task);
-  }  // whoever sees the result sees all let go
+  Result<T> result = co_await *std::move(running);
+  running.reset();
   done(std::move(result));
 }
 

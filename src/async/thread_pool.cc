@@ -24,8 +24,10 @@ void enter_library_thread(const std::string& name) {
 struct ThreadPool::Queue {
   detail::Mutex mutex;
   std::condition_variable_any changed;
+  std::condition_variable_any rested;
   std::deque<UniqueFunction<void()>> work TINKER_GUARDED_BY(mutex);
   std::size_t idle TINKER_GUARDED_BY(mutex) = 0;
+  std::size_t running TINKER_GUARDED_BY(mutex) = 0;
   bool is_ending TINKER_GUARDED_BY(mutex) = false;
 };
 
@@ -60,18 +62,26 @@ void ThreadPool::post(UniqueFunction<void()> work) {
   if (threads_.size() < max_threads_) threads_.emplace_back(run, queue_, name_);
 }
 
+void ThreadPool::wait_idle() {
+  const detail::MutexLock lock(queue_->mutex);
+  while (queue_->running > 0 || !queue_->work.empty()) queue_->rested.wait(queue_->mutex);
+}
+
 void ThreadPool::run(const std::shared_ptr<Queue>& queue, const std::string& name) {
   enter_library_thread(name);
-  while (true) {
+  for (bool has_run = false;; has_run = true) {
     UniqueFunction<void()> work;
     {
       const detail::MutexLock lock(queue->mutex);
+      if (has_run) --queue->running;  // and what it owned is gone, too
+      if (queue->running == 0 && queue->work.empty()) queue->rested.notify_all();
       ++queue->idle;
       while (queue->work.empty() && !queue->is_ending) queue->changed.wait(queue->mutex);
       --queue->idle;
       if (queue->work.empty()) return;
       work = std::move(queue->work.front());
       queue->work.pop_front();
+      ++queue->running;
     }
     work();
   }

@@ -23,6 +23,8 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override;
 
   void post(UniqueFunction<void()> work) override;
+  /// Returns when nothing is queued or running. Not for threads of the library.
+  void wait_idle();
 
  private:
   struct Queue;  // shared with the threads, which may outlive the pool

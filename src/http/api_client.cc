@@ -46,11 +46,14 @@ std::string_view platform_arch() noexcept {
 #endif
 }
 
-bool is_success(int status) noexcept { return status >= 200 && status < 300; }
+bool is_success(int status) noexcept {
+  return status >= 200 && status < 300;
+}
 
 bool is_redirect(const Response& response) noexcept {
   const int status = response.status;
-  const bool is_one = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+  const bool is_one =
+      status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
   return is_one && response.headers.contains("location");
 }
 
@@ -136,8 +139,12 @@ struct ApiClient::Attempt {
   std::shared_ptr<TokenProvider> tokens;
   std::optional<Pool::Lease> lease = {};  // once it has begun
   int retries = 0;
-  bool has_credential = false;  // else the failure is the provider's, not the request's
+  std::chrono::nanoseconds delay = {};  // before the next retry
+  // Of the attempt under way.
   async::TimePoint started = {};
+  Secret token = {};
+  std::string url = {};
+  int redirects = 0;
 };
 
 ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
@@ -177,14 +184,22 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
   TINKER_CO_TRY(self->begin(*state));
   while (true) {
     state->started = self->core_->loop()->now();
-    state->has_credential = false;
-    auto next = self->attempt(state);
-    auto result = co_await std::move(next);
-    if (!result.ok() && !state->has_credential) co_return result;
-    self->log_attempt(*state, result);
-    const auto delay = self->retry_delay(*state, result);
-    if (!delay) co_return self->finish(*state, std::move(result), accepts);
-    auto pause = async::sleep_for(*delay);
+    if (state->tokens) {
+      auto ask = state->tokens->token();
+      auto token = co_await std::move(ask);
+      if (!token.ok()) co_return std::move(token).error();
+      state->token = *std::move(token);
+    }
+    self->begin_attempt(*state);
+    auto next = Next::redirect;
+    while (next == Next::redirect) {
+      auto future = self->send(*state);
+      auto wait = async::until(std::move(future));
+      auto result = co_await wait;
+      next = self->settle(*state, result);
+      if (next == Next::done) co_return self->finish(*state, std::move(result), accepts);
+    }
+    auto pause = async::sleep_for(state->delay);
     TINKER_CO_TRY(co_await pause);
   }
 }
@@ -199,6 +214,32 @@ Result<void> ApiClient::begin(Attempt& state) {
   }
   state.lease.emplace(pool(call.pool).lease());
   return {};
+}
+
+void ApiClient::begin_attempt(Attempt& state) {
+  add_secret(state.token.expose());
+  state.url = join_url(options_.base_url, state.call.path);
+  if (!state.call.query.empty()) state.url += base::concat("?", state.call.query);
+  state.redirects = 0;
+}
+
+ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
+  if (!result.ok()) {
+    result = transport_error(state, std::move(result).error());
+  } else if (is_redirect(*result)) {
+    auto target = redirect_target(state, *result);
+    if (target.ok()) {
+      state.url = *std::move(target);
+      ++state.redirects;
+      return Next::redirect;
+    }
+    result = std::move(target).error();
+  }
+  log_attempt(state, result);
+  const auto delay = retry_delay(state, result);
+  if (!delay) return Next::done;
+  state.delay = *delay;
+  return Next::retry;
 }
 
 std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
@@ -220,12 +261,14 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
   return delay;
 }
 
-Result<Response> ApiClient::finish(Attempt& state, Result<Response> result, Accepts accepts) const {
-  if (!result.ok()) return result;
+Result<Response> ApiClient::finish(Attempt& state,
+                                   Result<Response>&& result,
+                                   Accepts accepts) const {
+  if (!result.ok()) return std::move(result);
   log_deprecation(*result);
   if (is_success(result->status)) {
     state.lease->succeeded();
-    return result;
+    return std::move(result);
   }
   if (is_proxy_rejection(*result) && state.lease->rejected()) {
     return Error{.code = ErrorCode::connection_failed,
@@ -233,32 +276,7 @@ Result<Response> ApiClient::finish(Attempt& state, Result<Response> result, Acce
                  .retry = {.retryable = true}};
   }
   if (accepts == Accepts::success) return status_error(*result);
-  return result;
-}
-
-Task<Response> ApiClient::attempt(std::shared_ptr<Attempt> state) {
-  Secret token;
-  if (state->tokens) {
-    auto ask = state->tokens->token();
-    TINKER_CO_TRY(token, co_await std::move(ask));
-  }
-  state->has_credential = true;
-  add_secret(token.expose());
-  std::string url = first_url(state->call);
-  for (int redirects = 0;; ++redirects) {
-    auto future = transport_->send(make_request(*state, token, url));
-    auto wait = async::until(std::move(future));
-    auto result = co_await wait;
-    if (!result.ok()) co_return transport_error(*state, std::move(result).error());
-    if (!is_redirect(*result)) co_return result;
-    TINKER_CO_TRY(url, redirect_target(*state, url, *result, redirects));
-  }
-}
-
-std::string ApiClient::first_url(const Call& call) const {
-  std::string url = join_url(options_.base_url, call.path);
-  if (!call.query.empty()) url += base::concat("?", call.query);
-  return url;
+  return std::move(result);
 }
 
 Error ApiClient::transport_error(const Attempt& state, Error error) const {
@@ -267,26 +285,29 @@ Error ApiClient::transport_error(const Attempt& state, Error error) const {
   return std::move(error).with_context(state.name());
 }
 
-Result<std::string> ApiClient::redirect_target(const Attempt& state,
-                                               const std::string& url,
-                                               const Response& response,
-                                               int redirects) {
-  TINKER_TRY(const Url from, Url::parse(url));
+Result<std::string> ApiClient::redirect_target(const Attempt& state, const Response& response) {
+  TINKER_TRY(const Url from, Url::parse(state.url));
   const auto to = from.resolve(response.headers.find("location").value_or(""));
-  if (to && to->same_origin(from) && redirects < kMaxRedirects) return to->to_string();
-  const auto why = !to                          ? std::string("to an address that cannot be read")
-                   : redirects == kMaxRedirects ? base::concat("more than ", kMaxRedirects, " times")
-                                                : base::concat("to another origin, ", to->origin());
-  return Error{.code = ErrorCode::unexpected_status,
-               .message = base::concat("the server redirects ", why, "; credentials are not sent there"),
-               .http_status = response.status}
+  const bool is_endless = state.redirects == kMaxRedirects;
+  if (to && to->same_origin(from) && !is_endless) return to->to_string();
+  const auto why = !to          ? std::string("to an address that cannot be read")
+                   : is_endless ? base::concat("more than ", kMaxRedirects, " times")
+                                : base::concat("to another origin, ", to->origin());
+  return Error{
+      .code = ErrorCode::unexpected_status,
+      .message = base::concat("the server redirects ", why, "; credentials are not sent there"),
+      .http_status = response.status}
       .with_context(state.name());
 }
 
-Request ApiClient::make_request(const Attempt& state, const Secret& token, std::string url) const {
+Future<Response> ApiClient::send(const Attempt& state) const {
+  return transport_->send(make_request(state));
+}
+
+Request ApiClient::make_request(const Attempt& state) const {
   const Call& call = state.call;
   Request request = {.method = call.method,
-                     .url = std::move(url),
+                     .url = state.url,
                      .headers = call.method == Method::get ? get_headers_ : post_headers_,
                      .body = call.body,
                      .timeouts = timeouts_of(call),
@@ -301,7 +322,7 @@ Request ApiClient::make_request(const Attempt& state, const Secret& token, std::
     headers.set("traceparent", call.trace->traceparent);
     if (!call.trace->tracestate.empty()) headers.set("tracestate", call.trace->tracestate);
   }
-  if (!token.empty()) headers.set("X-API-Key", token.expose());
+  if (!state.token.empty()) headers.set("X-API-Key", state.token.expose());
   return request;
 }
 
@@ -329,7 +350,8 @@ Error ApiClient::status_error(const Response& response) const {
   Error error = {.code = error_code_for_status(response.status),
                  .message = message,
                  .http_status = response.status};
-  if (const auto id = response.headers.find("x-request-id")) error.request_id = redact(std::string(*id));
+  if (const auto id = response.headers.find("x-request-id"))
+    error.request_id = redact(std::string(*id));
   error.retry.retryable = is_retryable(error);
   if (const auto after = retry_after(response.headers, core_->clock().wall_time())) {
     error.retry.after = std::chrono::duration_cast<std::chrono::milliseconds>(*after);
@@ -356,14 +378,32 @@ void ApiClient::log_attempt(const Attempt& attempt, const Result<Response>& resu
   if (!core_->logger().enabled(LogLevel::debug)) return;
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
   const auto what = base::concat(to_string(attempt.call.method), " ", attempt.call.path);
-  const auto sent = attempt.call.loggable.empty() ? std::string()
-                                                  : base::concat(" ", redact(attempt.call.loggable));
+  const auto sent = attempt.call.loggable.empty()
+                        ? std::string()
+                        : base::concat(" ", redact(attempt.call.loggable));
   if (result.ok()) {
-    TINKER_LOG(core_->logger(), debug, what, sent, " -> ", result->status, ", ", ms, " ms, retry ",
-               attempt.retries, redact(shown_headers(result->headers)));
+    TINKER_LOG(core_->logger(),
+               debug,
+               what,
+               sent,
+               " -> ",
+               result->status,
+               ", ",
+               ms,
+               " ms, retry ",
+               attempt.retries,
+               redact(shown_headers(result->headers)));
   } else {
-    TINKER_LOG(core_->logger(), debug, what, sent, " failed after ", ms, " ms, retry ",
-               attempt.retries, ": ", result.error().to_string());
+    TINKER_LOG(core_->logger(),
+               debug,
+               what,
+               sent,
+               " failed after ",
+               ms,
+               " ms, retry ",
+               attempt.retries,
+               ": ",
+               result.error().to_string());
   }
 }
 

@@ -75,21 +75,22 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   /// One call under way: what its attempts share.
   struct Attempt;
   enum class Accepts { any_status, success };
+  enum class Next { redirect, retry, done };
   static async::Task<Response> perform(std::shared_ptr<ApiClient> self,
                                        std::shared_ptr<Attempt> state,
                                        Accepts accepts);
   Result<void> begin(Attempt& state);
-  async::Task<Response> attempt(std::shared_ptr<Attempt> state);
+  void begin_attempt(Attempt& state);
+  Future<Response> send(const Attempt& state) const;
+  [[nodiscard]] Request make_request(const Attempt& state) const;
+  /// What to do about the answer to a request.
+  Next settle(Attempt& state, Result<Response>& result);
   /// How long to wait before the next attempt; nothing when there is to be none.
-  std::optional<std::chrono::nanoseconds> retry_delay(Attempt& state, const Result<Response>& result);
-  Result<Response> finish(Attempt& state, Result<Response> result, Accepts accepts) const;
-  [[nodiscard]] std::string first_url(const Call& call) const;
-  [[nodiscard]] Request make_request(const Attempt& state, const Secret& token, std::string url) const;
+  std::optional<std::chrono::nanoseconds> retry_delay(Attempt& state,
+                                                      const Result<Response>& result);
+  Result<Response> finish(Attempt& state, Result<Response>&& result, Accepts accepts) const;
   [[nodiscard]] Error transport_error(const Attempt& state, Error error) const;
-  static Result<std::string> redirect_target(const Attempt& state,
-                                             const std::string& url,
-                                             const Response& response,
-                                             int redirects);
+  static Result<std::string> redirect_target(const Attempt& state, const Response& response);
   void add_secret(const std::string& secret);
   void log_attempt(const Attempt& attempt, const Result<Response>& result) const;
   void log_deprecation(const Response& response) const;

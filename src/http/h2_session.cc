@@ -320,6 +320,9 @@ void H2Session::cancel(Exchange& exchange) {
 }
 
 void H2Session::complete(Exchange& exchange) {
+  if (!exchange.is_head_complete) {
+    return refuse(exchange, connection_error("HTTP/2: the stream ended before there was an answer"));
+  }
   // The server may answer before it has read all of the request; the rest is of no use then.
   if (exchange.phase != Exchange::Phase::receiving) reset_stream(exchange.stream_id);
   was_used_ = true;
@@ -334,6 +337,9 @@ void H2Session::refuse(Exchange& exchange, Error error) {
 void H2Session::on_head(Exchange& exchange) {
   exchange.last_activity = now_;
   if (exchange.is_head_complete) return;  // trailers
+  if (exchange.response.status < 100) {
+    return refuse(exchange, connection_error("HTTP/2: the answer has no valid status"));
+  }
   if (exchange.response.status < 200) {   // an interim answer
     exchange.response = {};
     if (exchange.response_head_bytes <= options_.limits.max_bytes) return;

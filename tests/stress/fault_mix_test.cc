@@ -1,5 +1,5 @@
-// Requests in random mixes of faults: every future ends, with the class of result its fault implies,
-// and nothing is left behind. TINKER_STRESS_REQUESTS says how many.
+// Requests in random mixes of faults: every future ends, with the class of result its fault
+// implies, and nothing is left behind. TINKER_STRESS_REQUESTS says how many.
 
 #include <array>
 #include <deque>
@@ -90,7 +90,9 @@ const std::vector<Case>& cases() {
       {.plan = "fault=stall", .result = kTimedOut, .timeout = milliseconds(100)},
       {.plan = "fault=stall&bytes=100000", .result = kTimedOut, .timeout = milliseconds(150)},
       {.plan = "fault=hang", .result = kTooLate, .deadline = milliseconds(30)},
-      {.plan = "fault=drip&bytes=100000&drip_ms=20", .result = kTooLate, .deadline = milliseconds(60)},
+      {.plan = "fault=drip&bytes=100000&drip_ms=20",
+       .result = kTooLate,
+       .deadline = milliseconds(60)},
       {.plan = "fault=hang", .result = kCancelled, .ends = Ends::by_cancel},
       {.plan = "fault=stall", .result = kCancelled, .ends = Ends::by_cancel},
       {.plan = "delay_max_ms=10", .ends = Ends::by_either},
@@ -165,7 +167,9 @@ class FaultMix : public ::testing::TestWithParam<Wire> {
   Rng rng_{1};
 };
 
-std::size_t requests() { return number_from_environment("TINKER_STRESS_REQUESTS", 3000); }
+std::size_t requests() {
+  return number_from_environment("TINKER_STRESS_REQUESTS", 3000);
+}
 
 TEST_P(FaultMix, EveryRequestEndsAsItsFaultImpliesAndLeavesNothing) {
   // What takes a connection down has one to itself, so that each result can be foretold. So have
@@ -221,10 +225,9 @@ TEST_P(FaultMix, WhoSharesAConnectionWithAFaultSeesItsOwnResultOrABrokenConnecti
   EXPECT_GT(as_planned, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Over,
-                         FaultMix,
-                         ::testing::Values(Wire::h1, Wire::h2),
-                         [](const auto& of) { return to_string(of.param); });
+INSTANTIATE_TEST_SUITE_P(Over, FaultMix, ::testing::Values(Wire::h1, Wire::h2), [](const auto& of) {
+  return to_string(of.param);
+});
 
 }  // namespace
 }  // namespace tinker::stress

@@ -30,8 +30,8 @@ class LongPolls : public ::testing::TestWithParam<Wire> {
   std::vector<Future<http::Response>> start_polls(std::size_t count) {
     std::vector<Future<http::Response>> polls;
     polls.reserve(count);
-    const auto body = std::make_shared<const std::string>(
-        R"({"request_id":"r-1-1","allow_metadata_only":true})");
+    const auto body =
+        std::make_shared<const std::string>(R"({"request_id":"r-1-1","allow_metadata_only":true})");
     for (std::size_t i = 0; i < count; ++i) {
       polls.push_back(client_.start({.path = "/api/v1/retrieve_future",
                                      .query = "fault=hold",

@@ -1,13 +1,13 @@
 #include "stress/process_usage.h"
 
-#include <malloc.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace tinker::stress {
 

@@ -51,6 +51,8 @@ struct StressClient {
 };
 
 /// "h1" or "h2", for the names of parameterised tests.
-inline std::string to_string(Wire wire) { return wire == Wire::h1 ? "h1" : "h2"; }
+inline std::string to_string(Wire wire) {
+  return wire == Wire::h1 ? "h1" : "h2";
+}
 
 }  // namespace tinker::stress

@@ -128,9 +128,8 @@ void Api::fill(Answer& answer, const Request& request, Time now) {
     return;
   }
   if (path.ends_with("/release")) is_release_due_ = true;
-  const auto* const fixed = std::find_if(kFixed.begin(), kFixed.end(), [&](const Fixed& entry) {
-    return path.ends_with(entry.path);
-  });
+  const auto* const fixed = std::find_if(
+      kFixed.begin(), kFixed.end(), [&](const Fixed& entry) { return path.ends_with(entry.path); });
   answer.body = fixed != kFixed.end() ? fixed->body : R"({"status":"ok","type":"untyped"})";
 }
 

@@ -1,17 +1,17 @@
 #include "support/load_server/certificate.h"
 
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
-
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <string_view>
 
 #include "tinker/check.h"
 
@@ -46,8 +46,7 @@ Certificate make_certificate(EVP_PKEY& key, const char* name, long serial) {
   X509_set_pubkey(out.get(), &key);
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): OpenSSL's texts are unsigned.
   const auto* const text = reinterpret_cast<const unsigned char*>(name);
-  X509_NAME_add_entry_by_txt(
-      X509_get_subject_name(out.get()), "CN", MBSTRING_ASC, text, -1, -1, 0);
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(out.get()), "CN", MBSTRING_ASC, text, -1, -1, 0);
   return out;
 }
 
@@ -76,15 +75,17 @@ int select_protocol(SSL* /*tls*/,
   static constexpr std::array<unsigned char, 12> kOurs = {
       2, 'h', '2', 8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   unsigned char* selected = nullptr;
-  const int status = SSL_select_next_proto(
-      &selected, out_size, kOurs.data(), kOurs.size(), offered, offered_size);
+  const int status =
+      SSL_select_next_proto(&selected, out_size, kOurs.data(), kOurs.size(), offered, offered_size);
   *out = selected;
   return status == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
 }  // namespace
 
-void ServerTls::Free::operator()(ssl_ctx_st* context) const noexcept { SSL_CTX_free(context); }
+void ServerTls::Free::operator()(ssl_ctx_st* context) const noexcept {
+  SSL_CTX_free(context);
+}
 
 ServerTls::ServerTls() : context_(SSL_CTX_new(TLS_server_method())) {
   const Key ca_key(EVP_EC_gen("P-256"));
@@ -109,6 +110,8 @@ ServerTls::ServerTls() : context_(SSL_CTX_new(TLS_server_method())) {
   ca_file_ = write_to_file(*ca);
 }
 
-ServerTls::~ServerTls() { std::remove(ca_file_.c_str()); }
+ServerTls::~ServerTls() {
+  std::remove(ca_file_.c_str());
+}
 
 }  // namespace tinker::load_server

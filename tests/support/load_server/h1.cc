@@ -126,9 +126,19 @@ class H1 final : public Protocol {
       case Fault::hang: is_busy_ = true; return;
       case Fault::garbage: out += kGarbage; return connection_.finish();
       case Fault::drop_after_headers: write_head(out); return connection_.finish();
-      case Fault::truncate: write_head(out); out += half; return connection_.finish();
-      case Fault::stall: write_head(out); out += half; is_busy_ = true; return;
-      case Fault::drip: write_head(out); dripped_ = 0; return drip();
+      case Fault::truncate:
+        write_head(out);
+        out += half;
+        return connection_.finish();
+      case Fault::stall:
+        write_head(out);
+        out += half;
+        is_busy_ = true;
+        return;
+      case Fault::drip:
+        write_head(out);
+        dripped_ = 0;
+        return drip();
       case Fault::bad_chunk:
         out += "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\nbad\r\n";
         is_busy_ = true;
@@ -149,8 +159,8 @@ class H1 final : public Protocol {
   void write_head(std::string& out) const {
     const Plan& plan = answer_.plan;
     const bool is_plain = plan.status == 200;
-    out += is_plain ? "HTTP/1.1 200 OK\r\n"
-                    : base::concat("HTTP/1.1 ", plan.status, " Because\r\n");
+    out +=
+        is_plain ? "HTTP/1.1 200 OK\r\n" : base::concat("HTTP/1.1 ", plan.status, " Because\r\n");
     out += base::concat("Content-Type: ",
                         answer_.content_type,
                         "\r\nContent-Length: ",

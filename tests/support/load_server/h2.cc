@@ -1,12 +1,12 @@
 // HTTP/2, by nghttp2.
 
-#include <nghttp2/nghttp2.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <unordered_map>
 #include <vector>
+
+#include <nghttp2/nghttp2.h>
 
 #include "base/strings.h"
 #include "support/load_server/connection.h"
@@ -202,9 +202,15 @@ class H2 final : public Protocol {
         stream.allowed = 0;
         fatal_.push_back(Fault::drop_after_headers);
         break;
-      case Fault::truncate: stream.allowed = size / 2; stream.is_ended_early = true; break;
+      case Fault::truncate:
+        stream.allowed = size / 2;
+        stream.is_ended_early = true;
+        break;
       case Fault::stall: stream.allowed = size / 2; break;
-      case Fault::drip: stream.allowed = 0; drip(stream); break;
+      case Fault::drip:
+        stream.allowed = 0;
+        drip(stream);
+        break;
       case Fault::bad_chunk: return end_stream(stream.id, NGHTTP2_PROTOCOL_ERROR);
       case Fault::rst_stream: return end_stream(stream.id, NGHTTP2_INTERNAL_ERROR);
       case Fault::refused_stream: return end_stream(stream.id, NGHTTP2_REFUSED_STREAM);

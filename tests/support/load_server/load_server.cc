@@ -1,15 +1,15 @@
 #include "support/load_server/load_server.h"
 
-#include <arpa/inet.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <csignal>
 #include <queue>
 #include <unordered_map>
 #include <vector>
+
+#include <arpa/inet.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include "base/file_descriptor.h"
 #include "base/strings.h"
@@ -188,12 +188,24 @@ void LoadServer::start() {
   thread_ = std::thread([this] { impl_->run(wake_fd_); });
 }
 
-void LoadServer::run(int stop_fd) { impl_->run(stop_fd); }
+void LoadServer::run(int stop_fd) {
+  impl_->run(stop_fd);
+}
 
-std::uint16_t LoadServer::port() const noexcept { return impl_->plain().port; }
-std::uint16_t LoadServer::tls_port() const noexcept { return impl_->secure().port; }
-const std::string& LoadServer::ca_file() const noexcept { return impl_->tls().ca_file(); }
-std::string LoadServer::url() const { return base::concat("http://127.0.0.1:", port()); }
-std::string LoadServer::tls_url() const { return base::concat("https://127.0.0.1:", tls_port()); }
+std::uint16_t LoadServer::port() const noexcept {
+  return impl_->plain().port;
+}
+std::uint16_t LoadServer::tls_port() const noexcept {
+  return impl_->secure().port;
+}
+const std::string& LoadServer::ca_file() const noexcept {
+  return impl_->tls().ca_file();
+}
+std::string LoadServer::url() const {
+  return base::concat("http://127.0.0.1:", port());
+}
+std::string LoadServer::tls_url() const {
+  return base::concat("https://127.0.0.1:", tls_port());
+}
 
 }  // namespace tinker::load_server

@@ -3,12 +3,12 @@
 //     tinker_load_server [--poll-ms MIN-MAX] [--client-config JSON] [--fault PLAN] [--seed N]
 //                        [--close-after N] [--max-streams N]
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdio>
 #include <string_view>
+
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "support/load_server/load_server.h"
 
@@ -76,4 +76,6 @@ int run(int count, char** arguments) {
 }  // namespace
 }  // namespace tinker::load_server
 
-int main(int count, char** arguments) { return tinker::load_server::run(count, arguments); }
+int main(int count, char** arguments) {
+  return tinker::load_server::run(count, arguments);
+}

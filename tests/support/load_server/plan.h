@@ -15,24 +15,24 @@ namespace tinker::load_server {
 /// What goes wrong with an answer. What one protocol does not have acts as its nearest relative.
 enum class Fault {
   none,
-  close,                ///< The answer, then the end of the connection without notice.
-  hold,                 ///< The answer after somebody asked for `/release`.
-  hang,                 ///< No answer, ever.
-  drop,                 ///< The connection ends before the head.
-  drop_after_headers,   ///< ... after the head.
-  truncate,             ///< Half of the body, then the end, of the stream in HTTP/2.
-  stall,                ///< Half of the body, then nothing more.
-  reset,                ///< TCP RST before the head.
-  drip,                 ///< The body in small pieces, `drip_ms` apart.
-  garbage,              ///< Bytes that are no HTTP.
-  big_headers,          ///< A head of 400 kB.
-  bad_chunk,            ///< A broken chunk size; HTTP/2: RST_STREAM with PROTOCOL_ERROR.
-  bad_gzip,             ///< Content-Encoding: gzip over a body that is none.
-  rst_stream,           ///< HTTP/2: RST_STREAM with INTERNAL_ERROR. HTTP/1: as `drop`.
-  refused_stream,       ///< HTTP/2: RST_STREAM with REFUSED_STREAM. HTTP/1: as `drop`.
-  goaway,               ///< HTTP/2: GOAWAY that leaves this stream out. HTTP/1: as `drop`.
-  goaway_served,        ///< HTTP/2: GOAWAY, then the answer. HTTP/1: with "Connection: close".
-  mix,                  ///< One of the others, and of failing statuses, by chance.
+  close,               ///< The answer, then the end of the connection without notice.
+  hold,                ///< The answer after somebody asked for `/release`.
+  hang,                ///< No answer, ever.
+  drop,                ///< The connection ends before the head.
+  drop_after_headers,  ///< ... after the head.
+  truncate,            ///< Half of the body, then the end, of the stream in HTTP/2.
+  stall,               ///< Half of the body, then nothing more.
+  reset,               ///< TCP RST before the head.
+  drip,                ///< The body in small pieces, `drip_ms` apart.
+  garbage,             ///< Bytes that are no HTTP.
+  big_headers,         ///< A head of 400 kB.
+  bad_chunk,           ///< A broken chunk size; HTTP/2: RST_STREAM with PROTOCOL_ERROR.
+  bad_gzip,            ///< Content-Encoding: gzip over a body that is none.
+  rst_stream,          ///< HTTP/2: RST_STREAM with INTERNAL_ERROR. HTTP/1: as `drop`.
+  refused_stream,      ///< HTTP/2: RST_STREAM with REFUSED_STREAM. HTTP/1: as `drop`.
+  goaway,              ///< HTTP/2: GOAWAY that leaves this stream out. HTTP/1: as `drop`.
+  goaway_served,       ///< HTTP/2: GOAWAY, then the answer. HTTP/1: with "Connection: close".
+  mix,                 ///< One of the others, and of failing statuses, by chance.
 };
 std::string_view to_string(Fault fault) noexcept;
 /// All, in the order of the enumeration.

@@ -1,18 +1,20 @@
 #include "support/load_server/socket.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <limits>
-
 namespace tinker::load_server {
 
-void Socket::FreeTls::operator()(ssl_st* tls) const noexcept { SSL_free(tls); }
+void Socket::FreeTls::operator()(ssl_st* tls) const noexcept {
+  SSL_free(tls);
+}
 
 Socket::Socket(base::FileDescriptor fd, ssl_ctx_st* tls) : fd_(std::move(fd)) {
   const int on = 1;

@@ -81,6 +81,24 @@ TEST(ThreadPool, TakesWorkFromManyThreads) {
   EXPECT_EQ(ran, 1600);
 }
 
+TEST(ThreadPool, WaitsUntilItIsIdleAndGoesOn) {
+  ThreadPool pool("test", 3);
+  std::atomic<int> ran = 0;
+  const auto owned = std::make_shared<int>();
+  pool.wait_idle();
+
+  for (int round = 1; round <= 20; ++round) {
+    for (int i = 0; i < 10; ++i) {
+      pool.post([&, owned] {
+        if (++ran % 10 == 0) pool.post([&, owned] { ran += 0; });
+      });
+    }
+    pool.wait_idle();
+    EXPECT_EQ(ran, round * 10);
+    EXPECT_EQ(owned.use_count(), 1);
+  }
+}
+
 TEST(ThreadPool, MayEndOnOneOfItsOwnThreads) {
   std::promise<void> done;
   auto pool = std::make_shared<ThreadPool>("test", 2);

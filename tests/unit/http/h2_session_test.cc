@@ -127,6 +127,15 @@ TEST_F(H2SessionTest, InterimAnswersHaveAnEnd) {
   EXPECT_THAT(only_finished().error->message, HasSubstr("1xx"));
 }
 
+TEST_F(H2SessionTest, RefusesAStatusThatIsNone) {
+  start(get());
+  pump();
+  peer.respond(1, {{":status", "038"}}, "body");
+  pump();
+
+  EXPECT_THAT(only_finished().error->message, HasSubstr("no valid status"));
+}
+
 TEST_F(H2SessionTest, CarriesManyExchangesAtATime) {
   std::vector<std::shared_ptr<Exchange>> exchanges;
   for (int i = 0; i < 50; ++i) exchanges.push_back(start(post(1000)));

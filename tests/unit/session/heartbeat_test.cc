@@ -39,8 +39,9 @@ TEST(Heartbeat, IsOnTimeDuringAFloodOfTenThousandSamples) {
 
   fixture.time.advance(seconds(60));
 
-  EXPECT_THAT(times(fixture, "/api/v1/session_heartbeat"),
-              ElementsAre(seconds(10), seconds(20), seconds(30), seconds(40), seconds(50), seconds(60)));
+  EXPECT_THAT(
+      times(fixture, "/api/v1/session_heartbeat"),
+      ElementsAre(seconds(10), seconds(20), seconds(30), seconds(40), seconds(50), seconds(60)));
   EXPECT_EQ(fixture.server->sent("/api/v1/asample").size(), 10'000U);
   EXPECT_EQ(fixture.server->in_flight(), 10'000U);  // all still wait for their results
   EXPECT_FALSE(beats.is_ready());
