@@ -32,13 +32,14 @@ def server(build_dir, *options):
 
 def run_ours(build_dir, url, ca, *work):
     program = build_dir / "bin" / "http_bench"
-    return json.loads(subprocess.run([program, url, ca, *map(str, work)], check=True, capture_output=True).stdout)
+    command = [program, url, ca, *map(str, work)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def run_peer(url, ca, *work):
     command = [sys.executable, HERE / "http_peer.py", url, *map(str, work)]
     environment = {**os.environ, "SSL_CERT_FILE": ca}
-    return json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
 
 
 def best_of(runs):

@@ -55,7 +55,10 @@ async def run(clients, work, in_flight, requests):
         nonlocal left
         while left > 0:
             left -= 1
-            await work(client)
+            try:
+                await work(client)
+            except tinker.APIConnectionError:  # on a busy machine; its outer loops ask again, too
+                left += 1
 
     await asyncio.gather(*(worker(clients[i // REQUESTS_PER_CLIENT]) for i in range(in_flight)))
 

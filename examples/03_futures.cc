@@ -38,8 +38,9 @@ int main() {
 
   std::cout << "blocking: " << square(runtime, 3).get().value() << '\n';
 
-  auto text = square(runtime, 4).then(
-      [](tinker::Result<int> result) { return "then: " + std::to_string(result.value()); });
+  auto text = square(runtime, 4).then([](tinker::Result<int> result) {
+    return "then: " + std::to_string(result.value());
+  });
   std::cout << text.get().value() << '\n';
 
   std::cout << "co_await: " << sum_of_squares(runtime, 3, 4).get().value() << '\n';

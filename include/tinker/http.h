@@ -39,7 +39,9 @@ class Headers {
   void remove(std::string_view name);
   /// The first of that name, or nothing; valid until the next change.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const noexcept;
-  [[nodiscard]] bool contains(std::string_view name) const noexcept { return find(name).has_value(); }
+  [[nodiscard]] bool contains(std::string_view name) const noexcept {
+    return find(name).has_value();
+  }
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }

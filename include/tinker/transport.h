@@ -20,8 +20,9 @@ struct TransportOptions {
   /// The same as a folder with one certificate per file, named by `openssl rehash`.
   std::string ca_path = {};
   /// If there is any, the server's certificate or one above it must hold one of these public keys,
-  /// besides all other checks; with `verify_tls` off, the server's own must. Each is the SHA-256 hash of a key's
-  /// SubjectPublicKeyInfo: "sha256//" and base64, or 64 hexadecimal digits. Default: any key.
+  /// besides all other checks; with `verify_tls` off, the server's own must. Each is the SHA-256
+  /// hash of a key's SubjectPublicKeyInfo: "sha256//" and base64, or 64 hexadecimal digits.
+  /// Default: any key.
   std::vector<std::string> pinned_keys = {};
   /// Proxy for all requests: `http://user:password@host:port`, also `https`. Default: none.
   Secret proxy = {};
@@ -36,7 +37,8 @@ struct TransportOptions {
   std::size_t max_idle_per_channel = 20;
   /// Offer HTTP/2 to servers with TLS. Default: yes. Otherwise, and without TLS, it is HTTP/1.1.
   bool enable_http2 = true;
-  /// An answer with longer headers is refused. In bytes, names and values together. Default: 256 KiB.
+  /// An answer with longer headers is refused. In bytes, names and values together. Default: 256
+  /// KiB.
   std::size_t max_response_header_bytes = std::size_t{256} << 10U;
 };
 

@@ -1,6 +1,7 @@
 #include "http/connection_pool.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/strings.h"
 #include "http/content_coding.h"
@@ -68,6 +69,7 @@ struct ConnectionPool::Member final : Connection {
   bool is_retired = false;  // to be closed after its last exchange
   bool is_resting = false;  // has nothing to do
   bool is_unflushed = false;
+  bool has_delivered = false;  // at least one answer
   TimePoint resting_since = {};
   async::TimerId idle_timer = {};
 };
@@ -157,9 +159,9 @@ void ConnectionPool::dispatch(Lane& lane) {
   open_connections(lane);
   const TimePoint now = net_->loop().now();
   // Whoever still waits came last.
-  for (auto it = lane.waiting.rbegin(); it != lane.waiting.rend(); ++it) {
-    if ((*it)->timer != async::TimerId()) break;
-    arm(**it, next_look(**it, now));
+  for (const auto& transfer : lane.waiting | std::views::reverse) {
+    if (transfer->timer != async::TimerId()) break;
+    arm(*transfer, next_look(*transfer, now));
   }
 }
 
@@ -256,13 +258,13 @@ void ConnectionPool::flush_all() {
 void ConnectionPool::collect(Member& member) {
   if (const auto limit = member.codec().peer_limit()) member.lane->peer_limit = limit;
   if (!member.codec().has_finished()) return;
-  for (auto& finished : member.codec().take_finished()) complete(std::move(finished), *member.lane);
+  for (auto& finished : member.codec().take_finished()) complete(std::move(finished), member);
 }
 
 void ConnectionPool::settle(Member& member) {
   if (!member.is_open()) return;
   Lane& lane = *member.lane;
-  Codec& codec = member.codec();
+  const Codec& codec = member.codec();
   const bool is_over = codec.is_spent() || member.is_retired;
   if (is_over && codec.in_flight() == 0) {
     return member.close(connection_error("the connection is not needed any more"));
@@ -282,6 +284,7 @@ void ConnectionPool::trim(Lane& lane) {
   // Closing the last one may end the lane.
   std::vector<std::shared_ptr<Connection>> surplus;
   const std::size_t count = lane.resting.size() - limit;
+  surplus.reserve(count);
   for (std::size_t i = 0; i < count; ++i) surplus.push_back(lane.resting[i]->shared_from_this());
   for (const auto& member : surplus)
     member->close(connection_error("there are enough idle connections"));
@@ -319,12 +322,18 @@ void ConnectionPool::drop_if_empty(Lane& lane) {
 
 // ---- the end of a transfer --------------------------------------------------------------------
 
-void ConnectionPool::complete(Finished finished, Lane& lane) {
+void ConnectionPool::complete(Finished finished, Member& member) {
   const auto transfer = std::static_pointer_cast<Transfer>(std::move(finished.exchange));
   transfer->member = nullptr;
-  if (!finished.error) return deliver(*transfer);
-  if (finished.is_untouched && transfer->resends < kMaxResends && !is_shut_down_) {
-    return resend(transfer, lane);
+  if (!finished.error) {
+    member.has_delivered = true;
+    return deliver(*transfer);
+  }
+  if (finished.is_untouched && !is_shut_down_) {
+    // A server that answers so many per connection and then goes away gets through them all in the
+    // end; one that answers none does not.
+    if (member.has_delivered) transfer->resends = 0;
+    if (transfer->resends < kMaxResends) return resend(transfer, *member.lane);
   }
   end(*transfer, std::move(*finished.error).with_context(transfer->url.authority()));
 }

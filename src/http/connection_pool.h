@@ -85,7 +85,7 @@ class ConnectionPool final : public Connection::Owner,
   void drop_if_empty(Lane& lane);
   void collect(Member& member);
 
-  void complete(Finished finished, Lane& lane);
+  void complete(Finished finished, Member& member);
   void resend(const std::shared_ptr<Transfer>& transfer, Lane& lane);
   void deliver(Transfer& transfer);
   void end(Transfer& transfer, Result<Response> result);

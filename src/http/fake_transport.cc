@@ -35,7 +35,8 @@ struct FakeTransport::State : std::enable_shared_from_this<State> {
       if (found != handlers.rend()) handler = found->second;
     }
     if (handler) return handler(request);
-    return {.status = 404, .body = base::concat(R"({"detail":"nothing is scripted for )", path, "\"}")};
+    return {.status = 404,
+            .body = base::concat(R"({"detail":"nothing is scripted for )", path, "\"}")};
   }
 
   /// Ends request `index`, unless that has happened.

@@ -321,7 +321,8 @@ void H2Session::cancel(Exchange& exchange) {
 
 void H2Session::complete(Exchange& exchange) {
   if (!exchange.is_head_complete) {
-    return refuse(exchange, connection_error("HTTP/2: the stream ended before there was an answer"));
+    return refuse(exchange,
+                  connection_error("HTTP/2: the stream ended before there was an answer"));
   }
   // The server may answer before it has read all of the request; the rest is of no use then.
   if (exchange.phase != Exchange::Phase::receiving) reset_stream(exchange.stream_id);
@@ -340,7 +341,7 @@ void H2Session::on_head(Exchange& exchange) {
   if (exchange.response.status < 100) {
     return refuse(exchange, connection_error("HTTP/2: the answer has no valid status"));
   }
-  if (exchange.response.status < 200) {   // an interim answer
+  if (exchange.response.status < 200) {  // an interim answer
     exchange.response = {};
     if (exchange.response_head_bytes <= options_.limits.max_bytes) return;
     return refuse(exchange, connection_error("the server sends interim answers (1xx) without end"));

@@ -45,7 +45,7 @@ struct TlsSession::Callbacks {
   static long control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
   static BIO_METHOD* method() {
-    static BIO_METHOD* const kMethod = [] {
+    static BIO_METHOD* const the_method = [] {
       BIO_METHOD* const m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tinker");
       TINKER_CHECK(m != nullptr);
       BIO_meth_set_read(m, read);
@@ -53,7 +53,7 @@ struct TlsSession::Callbacks {
       BIO_meth_set_ctrl(m, control);
       return m;
     }();
-    return kMethod;
+    return the_method;
   }
 
   static int verify(X509_STORE_CTX* store, void*) {
@@ -63,7 +63,7 @@ struct TlsSession::Callbacks {
   }
 
   static int keep_session(SSL* ssl, SSL_SESSION* session) {
-    TlsSession& me = self(ssl);
+    const TlsSession& me = self(ssl);
     me.context_->keep_session(me.server_, session);
     return 1;  // ours now
   }

@@ -28,7 +28,9 @@ std::string percent_encode(std::string_view text) {
 
 }  // namespace
 
-std::string console_sessions_url() { return base::concat(kConsole, "/sessions"); }
+std::string console_sessions_url() {
+  return base::concat(kConsole, "/sessions");
+}
 std::string console_session_url(std::string_view session_id) {
   return base::concat(kConsole, "/sessions/", session_id);
 }
@@ -36,7 +38,8 @@ std::string console_training_run_url(std::string_view run_id) {
   return base::concat(kConsole, "/training_runs/", run_id);
 }
 std::string console_checkpoint_url(std::string_view run_id, std::string_view checkpoint_id) {
-  return base::concat(kConsole, "/checkpoints/", percent_encode(run_id), "/", percent_encode(checkpoint_id));
+  return base::concat(
+      kConsole, "/checkpoints/", percent_encode(run_id), "/", percent_encode(checkpoint_id));
 }
 std::string console_playground_url(std::string_view tinker_path) {
   return base::concat(

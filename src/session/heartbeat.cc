@@ -43,7 +43,10 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
     }
     if (is_end(answer.error())) co_return answer.error();
     if (answer.error().http_status == 410) {
-      TINKER_LOG(session->logger(), info, "session ", session->session_id,
+      TINKER_LOG(session->logger(),
+                 info,
+                 "session ",
+                 session->session_id,
                  " is finished; no more heartbeats");
       co_return Result<void>();
     }
@@ -55,8 +58,14 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
                                         .elapsed = now - last_success});
     if (now - last_success > kLost) {
       const auto lost = std::chrono::duration_cast<seconds>(now - last_success).count();
-      TINKER_LOG(session->logger(), warn, "no heartbeat of session ", session->session_id,
-                 " got through for ", lost, " s: ", answer.error().to_string());
+      TINKER_LOG(session->logger(),
+                 warn,
+                 "no heartbeat of session ",
+                 session->session_id,
+                 " got through for ",
+                 lost,
+                 " s: ",
+                 answer.error().to_string());
     }
   }
 }
@@ -85,7 +94,9 @@ Task<> refresh_dynamic_config(std::shared_ptr<SessionCore> session) {
     } else if (is_end(answer.error())) {
       co_return answer.error();
     } else {
-      TINKER_LOG(session->logger(), debug, "the configuration could not be refreshed: ",
+      TINKER_LOG(session->logger(),
+                 debug,
+                 "the configuration could not be refreshed: ",
                  answer.error().to_string());
     }
   }

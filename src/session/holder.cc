@@ -82,9 +82,8 @@ void log_messages(const SessionCore& core, const CreateSessionResponse& answer) 
 
 Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest request) {
   TINKER_CO_TRY(auto body, json_body(request));
-  http::Call call = {.path = "/api/v1/create_session",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::session};
+  http::Call call = {
+      .path = "/api/v1/create_session", .body = std::move(body), .pool = http::PoolKind::session};
   auto creating = call_json<CreateSessionResponse>(core, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   core->session_id = answer.session_id;
@@ -94,11 +93,10 @@ Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest re
 }
 
 Task<> post_finish(std::shared_ptr<SessionCore> core, http::Body body) {
-  http::Call request = {
-      .path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
-      .endpoint = "/api/v1/sessions/{id}/finish",
-      .body = std::move(body),
-      .pool = http::PoolKind::train};
+  http::Call request = {.path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
+                        .endpoint = "/api/v1/sessions/{id}/finish",
+                        .body = std::move(body),
+                        .pool = http::PoolKind::train};
   auto call = core->api->call(std::move(request), core->tokens);
   TINKER_CO_TRY(co_await std::move(call));
   co_return Result<void>();
@@ -161,9 +159,8 @@ Task<> Holder::start_up(HolderOptions options, Kind kind) {
 
 Task<> Holder::choose_tokens(HolderOptions options) {
   const auto self = shared_from_this();
-  const CredentialOptions credentials = {.api_key = options.api_key,
-                                         .env = options.environment,
-                                         .base_url = core_->api->base_url()};
+  const CredentialOptions credentials = {
+      .api_key = options.api_key, .env = options.environment, .base_url = core_->api->base_url()};
   TINKER_CO_TRY(const auto source, select_credential(credentials, false));
   raw_tokens_ = make_provider(core_->runtime, source);
   core_->backoff = shared_backoff(*core_->runtime, core_->api->base_url(), identity_of(source));
@@ -221,8 +218,8 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
 }
 
 void Holder::start_background(const Environment& environment) {
-  const auto telemetry = environment ? environment("TINKER_TELEMETRY")
-                                     : process_environment()("TINKER_TELEMETRY");
+  const auto telemetry =
+      environment ? environment("TINKER_TELEMETRY") : process_environment()("TINKER_TELEMETRY");
   core_->telemetry = std::make_shared<telemetry::Reporter>(
       core_->runtime,
       core_->api,
@@ -271,8 +268,8 @@ Task<> Holder::close(Error reason, std::chrono::nanoseconds drain_limit) {
     auto draining = core_->telemetry->drain(drain_limit);
     const auto drained = co_await std::move(draining);
     if (!drained.ok()) {
-      TINKER_LOG(core_->logger(), warn, "telemetry could not be sent: ",
-                 drained.error().to_string());
+      TINKER_LOG(
+          core_->logger(), warn, "telemetry could not be sent: ", drained.error().to_string());
     }
   }
   end(std::move(reason));

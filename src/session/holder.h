@@ -22,10 +22,10 @@ class JwtProvider;
 struct CredentialOptions;
 
 struct HolderOptions {
-  std::string base_url = {};             ///< Empty: `TINKER_BASE_URL`, then the official service.
-  std::optional<Secret> api_key = {};    ///< Absent: the sources of R3.4.
-  http::Headers header_overrides = {};   ///< Over the environment's; never logged.
-  JsonObject user_metadata = {};         ///< Of the session.
+  std::string base_url = {};            ///< Empty: `TINKER_BASE_URL`, then the official service.
+  std::optional<Secret> api_key = {};   ///< Absent: the sources of R3.4.
+  http::Headers header_overrides = {};  ///< Over the environment's; never logged.
+  JsonObject user_metadata = {};        ///< Of the session.
   std::optional<std::string> project_id = {};  ///< Absent: `TINKER_PROJECT_ID`.
   std::optional<std::string> display_name = {};
   Environment environment = {};

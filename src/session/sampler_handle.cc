@@ -84,10 +84,10 @@ Result<SamplerHandle> decode_sampler_handle(std::string_view text) {
   if (!bytes) return bad_handle("expected URL-safe base64");
   const auto parsed = wire::decode_json<Json>(*bytes);
   if (!parsed) return bad_handle("expected JSON inside the base64");
-  TINKER_TRY(check_members(
-      *parsed,
-      "the handle",
-      {"session_id", "sampling_session_id", "holder", "record_stability_info"}));
+  TINKER_TRY(
+      check_members(*parsed,
+                    "the handle",
+                    {"session_id", "sampling_session_id", "holder", "record_stability_info"}));
   const Json* holder = parsed->find("holder");
   if (holder == nullptr) return bad_handle("\"holder\" is missing");
   TINKER_TRY(check_members(*holder,

@@ -103,7 +103,11 @@ struct ServiceHandle::Guard {
 ServiceHandle::ServiceHandle(Runtime runtime, HolderOptions options)
     : guard_(std::make_shared<Guard>(std::move(runtime), std::move(options))) {}
 
-const std::shared_ptr<Service>& ServiceHandle::service() const noexcept { return guard_->service; }
-const Runtime& ServiceHandle::runtime() const noexcept { return guard_->runtime; }
+const std::shared_ptr<Service>& ServiceHandle::service() const noexcept {
+  return guard_->service;
+}
+const Runtime& ServiceHandle::runtime() const noexcept {
+  return guard_->runtime;
+}
 
 }  // namespace tinker::session

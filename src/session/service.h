@@ -17,8 +17,8 @@ struct CloseLimits {
   std::chrono::nanoseconds telemetry = std::chrono::seconds(30);
 };
 
-/// What a service client is inside: up to two holders, one with a session and one without, each made
-/// when it is first needed (R1.2). Loop thread only.
+/// What a service client is inside: up to two holders, one with a session and one without, each
+/// made when it is first needed (R1.2). Loop thread only.
 class Service : public std::enable_shared_from_this<Service> {
  public:
   /// No request, no look at a credential (R1.1).

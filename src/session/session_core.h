@@ -35,8 +35,10 @@ struct SessionCore {
   // Dispatch limits (R10.4, R6.9); the byte limits come from the configuration.
   async::Semaphore sample_dispatch = async::Semaphore::counting(400);
   async::Semaphore throttled_sample_dispatch = async::Semaphore::counting(10);
-  async::Semaphore sample_bytes = async::Semaphore::bytes(config.sample_dispatch_bytes_semaphore_size);
-  async::Semaphore fwdbwd_bytes = async::Semaphore::bytes(config.fwdbwd_dispatch_bytes_semaphore_size);
+  async::Semaphore sample_bytes =
+      async::Semaphore::bytes(config.sample_dispatch_bytes_semaphore_size);
+  async::Semaphore fwdbwd_bytes =
+      async::Semaphore::bytes(config.fwdbwd_dispatch_bytes_semaphore_size);
   async::Semaphore inflight_response_bytes =
       async::Semaphore::bytes(config.inflight_response_bytes_semaphore_size);
   /// Shared by all holders of the same server and credential.

@@ -39,7 +39,9 @@ struct SessionFixture {
     core->tokens = std::make_shared<FixedToken>("tml-secret-key");
     core->session_id = "session-1";
     core->telemetry = std::make_shared<telemetry::Reporter>(
-        core->runtime, core->api, core->tokens,
+        core->runtime,
+        core->api,
+        core->tokens,
         telemetry::ReporterOptions{.is_enabled = true, .session_id = core->session_id});
     server->reply("/api/v1/telemetry", {{.body = R"({"status":"accepted"})"}});
     core->runtime->loop()->post([core, scope = core->runtime->scope()] {

@@ -35,16 +35,16 @@ class FakeTransport final : public http::Transport {
   using Handler = std::function<FakeReply(const http::Request& request)>;
   struct Sent {
     http::Request request = {};
-    std::string path = {};               ///< Without the query.
-    std::chrono::nanoseconds at = {};    ///< When it came, in time since the transport was made.
+    std::string path = {};             ///< Without the query.
+    std::chrono::nanoseconds at = {};  ///< When it came, in time since the transport was made.
     bool is_cancelled = false;
   };
 
   explicit FakeTransport(const Runtime& runtime);
   ~FakeTransport() override;
 
-  /// Requests whose path ends with `path` are answered by `handler`; of several, by the one set last.
-  /// Handlers run on the loop. What nobody handles is answered 404.
+  /// Requests whose path ends with `path` are answered by `handler`; of several, by the one set
+  /// last. Handlers run on the loop. What nobody handles is answered 404.
   void handle(std::string path, Handler handler);
   /// Answers one after the other; the last one stays.
   void reply(std::string path, std::vector<FakeReply> replies);

@@ -211,6 +211,18 @@ TEST_F(TaskTest, IgnoresACancellationAfterItsEnd) {
   EXPECT_THAT(done.get(), IsOkAndHolds(7));
 }
 
+TEST_F(TaskTest, HasLeftTheTreeOfScopesAtItsEndWhoeverStillHoldsIt) {
+  // A thread that cancels may be the last to let go, and must not touch the tree then.
+  std::vector<int> order;
+  long links = 0;
+  auto future = spawn(append(&order, 1));
+  core_->loop()->post([&] { links = core_->scope().use_count(); });
+  future.cancel();  // holds the operation until the loop gets to it
+
+  EXPECT_THAT(future.get(), IsOk());
+  EXPECT_EQ(links, 1);
+}
+
 TEST_F(TaskTest, EndsWithTheRuntime) {
   auto slow = spawn(answer_after(1h, 1));
   time_.run_ready();

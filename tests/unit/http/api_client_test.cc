@@ -1,9 +1,9 @@
 #include "http/api_client.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <set>
+
+#include <gmock/gmock.h>
 
 #include "support/log_capture.h"
 #include "tinker/testing/fake_transport.h"
@@ -52,10 +52,10 @@ struct ApiClientTest : ::testing::Test {
   std::shared_ptr<ApiClient> api = make_client({});
 
   std::shared_ptr<ApiClient> make_client(Headers defaults) {
-    return std::make_shared<ApiClient>(
-        time.runtime().core(),
-        server,
-        ApiClientOptions{.base_url = "http://server.test/base", .default_headers = std::move(defaults)});
+    return std::make_shared<ApiClient>(time.runtime().core(),
+                                       server,
+                                       ApiClientOptions{.base_url = "http://server.test/base",
+                                                        .default_headers = std::move(defaults)});
   }
   Future<Response> call(Call call) {
     const auto& core = time.runtime().core();
@@ -78,7 +78,8 @@ struct ApiClientTest : ::testing::Test {
 TEST_F(ApiClientTest, SendsTheHeadersOfTheProtocol) {  // PROTOCOL 3
   server->reply("/api/v1/thing", {{.body = "{}"}});
 
-  ASSERT_THAT(call({.path = "/api/v1/thing", .body = std::make_shared<std::string>("{}")}).get(), IsOk());
+  ASSERT_THAT(call({.path = "/api/v1/thing", .body = std::make_shared<std::string>("{}")}).get(),
+              IsOk());
 
   const auto sent = server->sent();
   ASSERT_THAT(sent, SizeIs(1));
@@ -132,7 +133,8 @@ TEST_F(ApiClientTest, PutsUserHeadersOverItsOwnButNotOverTheCredential) {  // R1
   api = make_client({{"X-Tenant", "t-1"}, {"x-api-key", "from-the-user"}, {"User-Agent", "mine"}});
   server->reply("/thing", {{.body = "{}"}});
 
-  ASSERT_THAT(call({.path = "/thing", .headers = {{"X-Tinker-Request-Type", "Sample"}}}).get(), IsOk());
+  ASSERT_THAT(call({.path = "/thing", .headers = {{"X-Tinker-Request-Type", "Sample"}}}).get(),
+              IsOk());
 
   EXPECT_THAT(header("X-Tenant"), ElementsAre("t-1"));
   EXPECT_THAT(header("X-API-Key"), ElementsAre("tml-secret-key"));
@@ -176,18 +178,21 @@ TEST_F(ApiClientTest, KeepsAnIdempotencyKeyOfTheCallers) {  // R5.1.1: copy_weig
 TEST_F(ApiClientTest, MakesElevenAttemptsByDefaultAndOneWithoutRetries) {  // R5.2.1
   server->reply("/thing", {{.status = 500, .body = "down"}});
 
-  EXPECT_THAT(call({.path = "/thing"}).get(), IsError(ErrorCode::server_error, HasSubstr("500 - down")));
+  EXPECT_THAT(call({.path = "/thing"}).get(),
+              IsError(ErrorCode::server_error, HasSubstr("500 - down")));
   EXPECT_THAT(server->sent(), SizeIs(11));
   EXPECT_LE(time.elapsed(), 66s);  // R5.2.5: 65.5 s without jitter
   EXPECT_GE(time.elapsed(), 49s);  // with all the jitter there can be
 
-  EXPECT_THAT(call({.path = "/thing", .max_retries = 0}).get(), IsError(ErrorCode::server_error, _));
+  EXPECT_THAT(call({.path = "/thing", .max_retries = 0}).get(),
+              IsError(ErrorCode::server_error, _));
   EXPECT_THAT(server->sent(), SizeIs(12));
 }
 
 TEST_F(ApiClientTest, RetriesTheStatusesOfTheTableOnly) {  // R5.2.2, PROTOCOL 6.2
   const std::set<int> retried = {408, 409, 429, 500, 502, 503, 504, 529};
-  for (const int status : {302, 400, 401, 402, 403, 404, 408, 409, 410, 413, 422, 429, 500, 502, 503, 504, 529}) {
+  for (const int status :
+       {302, 400, 401, 402, 403, 404, 408, 409, 410, 413, 422, 429, 500, 502, 503, 504, 529}) {
     const auto path = "/status/" + std::to_string(status);
     server->reply(path, {{.status = status, .body = "no"}});
 
@@ -202,7 +207,8 @@ TEST_F(ApiClientTest, RetriesTheStatusesOfTheTableOnly) {  // R5.2.2, PROTOCOL 6
 TEST_F(ApiClientTest, ObeysXShouldRetry) {  // R5.2.2
   server->reply("/yes", {{.status = 404, .headers = {{"x-should-retry", "true"}}}, {.body = "{}"}});
   server->reply("/no", {{.status = 500, .headers = {{"x-should-retry", "false"}}}, {.body = "{}"}});
-  server->reply("/other", {{.status = 500, .headers = {{"x-should-retry", "maybe"}}}, {.body = "{}"}});
+  server->reply("/other",
+                {{.status = 500, .headers = {{"x-should-retry", "maybe"}}}, {.body = "{}"}});
 
   EXPECT_THAT(call({.path = "/yes"}).get(), IsOk());
   EXPECT_THAT(call({.path = "/no"}).get(), IsError(ErrorCode::server_error, _));
@@ -247,7 +253,8 @@ TEST_F(ApiClientTest, RetriesTransportErrorsAndTellsTimeOutsFromOthers) {  // R5
 }
 
 TEST_F(ApiClientTest, GivesTheErrorOfTheCredentialAsItIs) {  // R3.3
-  tokens = std::make_shared<Tokens>(Error{.code = ErrorCode::invalid_argument, .message = "no key"});
+  tokens =
+      std::make_shared<Tokens>(Error{.code = ErrorCode::invalid_argument, .message = "no key"});
   server->reply("/thing", {{.body = "{}"}});
 
   const auto result = call({.path = "/thing"}).get();
@@ -306,7 +313,8 @@ TEST_F(ApiClientTest, FollowsRedirectsWithinTheOriginWithMethodBodyAndKey) {  //
   server->reply("/old", {{.status = 302, .headers = {{"Location", "/base/new"}}}});
   server->reply("/new", {{.body = "{}"}});
 
-  ASSERT_THAT(call({.path = "/old", .body = std::make_shared<std::string>("payload")}).get(), IsOk());
+  ASSERT_THAT(call({.path = "/old", .body = std::make_shared<std::string>("payload")}).get(),
+              IsOk());
 
   const auto sent = server->sent();
   ASSERT_THAT(sent, SizeIs(2));
@@ -317,8 +325,10 @@ TEST_F(ApiClientTest, FollowsRedirectsWithinTheOriginWithMethodBodyAndKey) {  //
 }
 
 TEST_F(ApiClientTest, NeverFollowsARedirectToAnotherOrigin) {  // D28
-  for (const auto* location : {"http://evil.test/base/x", "https://server.test/base/x",
-                               "http://server.test:81/base/x", "//evil.test/x"}) {
+  for (const auto* location : {"http://evil.test/base/x",
+                               "https://server.test/base/x",
+                               "http://server.test:81/base/x",
+                               "//evil.test/x"}) {
     for (const int status : {301, 302, 303, 307, 308}) {
       server->reply("/old", {{.status = status, .headers = {{"Location", location}}}});
 
@@ -334,7 +344,8 @@ TEST_F(ApiClientTest, NeverFollowsARedirectToAnotherOrigin) {  // D28
 TEST_F(ApiClientTest, GivesUpAfterTenRedirects) {
   server->reply("/loop", {{.status = 307, .headers = {{"Location", "/base/loop"}}}});
 
-  EXPECT_THAT(call({.path = "/loop"}).get(), IsError(ErrorCode::unexpected_status, HasSubstr("more than 10")));
+  EXPECT_THAT(call({.path = "/loop"}).get(),
+              IsError(ErrorCode::unexpected_status, HasSubstr("more than 10")));
   EXPECT_THAT(server->sent(), SizeIs(11));
 }
 
@@ -355,7 +366,9 @@ TEST_F(ApiClientTest, LogsDeprecationNoticesOfFinalAnswersOnly) {  // R5.2.6
 }
 
 TEST_F(ApiClientTest, NamesStatusBodyAndRequestIdInStatusErrors) {  // section 15, PROTOCOL 6.1
-  server->reply("/a", {{.status = 422, .body = R"({"detail":"too long"})", .headers = {{"x-request-id", "q-7"}}}});
+  server->reply(
+      "/a",
+      {{.status = 422, .body = R"({"detail":"too long"})", .headers = {{"x-request-id", "q-7"}}}});
   server->reply("/b", {{.status = 404, .no_length = true}});
 
   const auto with_body = call({.path = "/a"}).get();
@@ -378,7 +391,9 @@ TEST_F(ApiClientTest, HintsWhenARetryMayHelp) {
 TEST_F(ApiClientTest, NeverShowsACredential) {
   api = make_client({{"CF-Access-Client-Secret", "cloud-secret"}});
   server->reply("/echo", {{.status = 403, .body = "you sent tml-secret-key and cloud-secret"}});
-  server->reply("/fail", {{.error = Error{.code = ErrorCode::connection_failed, .message = "tml-secret-key"}}});
+  server->reply(
+      "/fail",
+      {{.error = Error{.code = ErrorCode::connection_failed, .message = "tml-secret-key"}}});
 
   const auto denied = call({.path = "/echo", .loggable = "key=tml-secret-key"}).get();
   const auto failed = call({.path = "/fail", .max_retries = 0}).get();
@@ -414,7 +429,8 @@ TEST_F(ApiClientTest, CancelsTheRequestUnderWay) {
 
 TEST_F(ApiClientTest, SendsTheCallersTraceContextWithEveryAttempt) {
   const auto trace =
-      TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=1").value();
+      TraceContext::parse("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "vendor=1")
+          .value();
   server->reply("/thing", {{.status = 500}, {.body = "{}"}});
 
   ASSERT_THAT(call({.path = "/thing", .trace = trace}).get(), IsOk());
@@ -440,8 +456,10 @@ TEST_F(ApiClientTest, PublishesAnEventForEveryAttempt) {
 
   ASSERT_THAT(call({.path = "/thing/7", .endpoint = "/thing/{id}"}).get(), IsOk());
 
-  EXPECT_THAT(seen, ElementsAre("http.response /thing/{id} 500", "http.retry /thing/{id} 500",
-                                "http.response /thing/{id} 200"));
+  EXPECT_THAT(seen,
+              ElementsAre("http.response /thing/{id} 500",
+                          "http.retry /thing/{id} 500",
+                          "http.response /thing/{id} 200"));
 }
 
 TEST_F(ApiClientTest, KeepsPoolsApart) {  // R5.3.3, PROTOCOL 2.2
@@ -463,7 +481,8 @@ TEST_F(ApiClientTest, KeepsPoolsApart) {  // R5.3.3, PROTOCOL 2.2
 TEST_F(ApiClientTest, ReusesTheFirstChannelWithRoom) {  // PROTOCOL 2.2
   server->reply("/thing", {{.body = "{}"}});
 
-  for (int i = 0; i < 3; ++i) ASSERT_THAT(call({.path = "/thing", .pool = PoolKind::train}).get(), IsOk());
+  for (int i = 0; i < 3; ++i)
+    ASSERT_THAT(call({.path = "/thing", .pool = PoolKind::train}).get(), IsOk());
 
   const auto sent = server->sent();
   EXPECT_EQ(sent[0].request.channel, sent[1].request.channel);

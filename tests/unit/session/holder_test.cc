@@ -26,7 +26,8 @@ struct HolderTest : ::testing::Test, HolderFixture {
     return std::string(http::view(server->sent(path).at(index).request.body));
   }
   [[nodiscard]] std::string key(std::string_view path, std::size_t index = 0) const {
-    return std::string(server->sent(path).at(index).request.headers.find("x-api-key").value_or("-"));
+    return std::string(
+        server->sent(path).at(index).request.headers.find("x-api-key").value_or("-"));
   }
 };
 
@@ -39,8 +40,10 @@ constexpr std::int64_t kMidnight = 1767225600;  // 2026-01-01, when virtual time
 TEST_F(HolderTest, StartsUpInTheOfficialOrder) {  // R1.3
   ASSERT_THAT(open().get(), IsOk());
 
-  EXPECT_THAT(paths(), ElementsAre("/api/v1/client/config", "/api/v1/client/dynamic_config",
-                                   "/api/v1/create_session"));
+  EXPECT_THAT(
+      paths(),
+      ElementsAre(
+          "/api/v1/client/config", "/api/v1/client/dynamic_config", "/api/v1/create_session"));
   EXPECT_EQ(body("/client/config"), R"({"sdk_version":"0.36.0"})");  // R2.4
   EXPECT_EQ(body("/dynamic_config"), R"({"sdk_version":"0.36.0"})");
   EXPECT_EQ(protocol_version(), "0.36.0");
@@ -53,8 +56,11 @@ TEST_F(HolderTest, ExchangesTheKeyBetweenTheTwoConfigurations) {  // R1.3, R3.5,
 
   ASSERT_THAT(open().get(), IsOk());
 
-  EXPECT_THAT(paths(), ElementsAre("/api/v1/client/config", "/api/v1/auth/token",
-                                   "/api/v1/client/dynamic_config", "/api/v1/create_session"));
+  EXPECT_THAT(paths(),
+              ElementsAre("/api/v1/client/config",
+                          "/api/v1/auth/token",
+                          "/api/v1/client/dynamic_config",
+                          "/api/v1/create_session"));
   EXPECT_EQ(key("/client/config"), "tml-secret-key");
   EXPECT_EQ(key("/auth/token"), "tml-secret-key");
   EXPECT_EQ(key("/dynamic_config"), jwt);
@@ -72,7 +78,8 @@ TEST_F(HolderTest, FailsAtOnceWhenTheExchangeIsRefused) {  // R3.8
 /// For credential commands, which are real processes and take real time.
 struct HolderWithCommand : ::testing::Test {
   Runtime runtime = Runtime::start();
-  std::shared_ptr<testing::FakeTransport> server = std::make_shared<testing::FakeTransport>(runtime);
+  std::shared_ptr<testing::FakeTransport> server =
+      std::make_shared<testing::FakeTransport>(runtime);
 
   HolderWithCommand() {
     server->reply("/dynamic_config", {{.body = "{}"}});
@@ -83,20 +90,25 @@ struct HolderWithCommand : ::testing::Test {
     HolderOptions with = {.base_url = "http://server.test",
                           .api_key = std::move(key),
                           .environment = [](const char* name) -> std::optional<std::string> {
-                            if (std::string_view(name) != "TINKER_CREDENTIAL_CMD") return std::nullopt;
+                            if (std::string_view(name) != "TINKER_CREDENTIAL_CMD")
+                              return std::nullopt;
                             return "printf from-command";
                           },
                           .transport = server};
-    return core->spawn(core->scope(), Holder::open(core, std::move(with), Holder::Kind::session_less)).get();
+    return core
+        ->spawn(core->scope(), Holder::open(core, std::move(with), Holder::Kind::session_less))
+        .get();
   }
   [[nodiscard]] std::string key(std::string_view path) const {
     return std::string(server->sent(path).at(0).request.headers.find("x-api-key").value_or("-"));
   }
 };
 
-TEST_F(HolderWithCommand, UsesItForTheExchangeWhenTheServerSaysSo) {  // section 2: credential_default_source
-  server->reply("/client/config",
-                {{.body = R"({"pjwt_auth_enabled":true,"credential_default_source":"credential_cmd"})"}});
+TEST_F(HolderWithCommand,
+       UsesItForTheExchangeWhenTheServerSaysSo) {  // section 2: credential_default_source
+  server->reply(
+      "/client/config",
+      {{.body = R"({"pjwt_auth_enabled":true,"credential_default_source":"credential_cmd"})"}});
   server->reply("/auth/token", {{.body = R"({"jwt":")" + jwt_until(4102444800) + "\"}"}});
 
   ASSERT_THAT(open(Secret("tml-secret-key")), IsOk());
@@ -131,9 +143,11 @@ TEST_F(HolderTest, FailsWhenTheDynamicConfigurationCannotBeHad) {  // R1.3
 }
 
 TEST_F(HolderTest, RetriesTheConfigurationsButNotTheSession) {  // R5.6
-  server->reply("/client/config", {{.status = 503, .headers = {{"x-should-retry", "false"}}}, {.body = "{}"}});
+  server->reply("/client/config",
+                {{.status = 503, .headers = {{"x-should-retry", "false"}}}, {.body = "{}"}});
   server->reply("/dynamic_config", {{.status = 503}, {.body = "{}"}});
-  server->reply("/create_session", {{.status = 503, .body = "no", .headers = {{"x-should-retry", "false"}}}});
+  server->reply("/create_session",
+                {{.status = 503, .body = "no", .headers = {{"x-should-retry", "false"}}}});
 
   EXPECT_THAT(open().get(), IsError(ErrorCode::server_error, _));
   EXPECT_THAT(server->sent("/client/config"), SizeIs(2));
@@ -193,9 +207,10 @@ TEST_F(HolderTest, PrefersTheProjectOfTheArgument) {  // R1.11
 }
 
 TEST_F(HolderTest, LogsTheMessagesOfTheServer) {  // R4.1, R20.2
-  server->reply("/create_session",
-                {{.body = R"({"session_id":"s-1","info_message":"Welcome","warning_message":"Careful",)"
-                          R"("error_message":"Broken"})"}});
+  server->reply(
+      "/create_session",
+      {{.body = R"({"session_id":"s-1","info_message":"Welcome","warning_message":"Careful",)"
+                R"("error_message":"Broken"})"}});
 
   ASSERT_THAT(open().get(), IsOk());
 
@@ -321,7 +336,8 @@ TEST_F(HolderTest, CountsFromZero) {  // R4.4
 TEST_F(HolderTest, RefusesAnAnswerThatDoesNotFit) {  // R1.9
   server->reply("/create_session", {{.body = R"({"id":"s-1"})"}});
 
-  EXPECT_THAT(open().get(), IsError(ErrorCode::invalid_response, HasSubstr("/api/v1/create_session")));
+  EXPECT_THAT(open().get(),
+              IsError(ErrorCode::invalid_response, HasSubstr("/api/v1/create_session")));
 }
 
 TEST_F(HolderTest, SendsNothingAfterTheEnd) {  // R1.16, D19
@@ -340,7 +356,9 @@ TEST_F(HolderTest, MakesAShadowWithoutARequest) {  // section 17, R3.10
   environment["TINKER_TELEMETRY"] = "0";
   const auto core = time.runtime().core();
   const auto holder = Holder::shadow(
-      core, options(), {.session_id = "s-9", .sampling_session_id = "x", .base_url = "http://server.test/"});
+      core,
+      options(),
+      {.session_id = "s-9", .sampling_session_id = "x", .base_url = "http://server.test/"});
   ASSERT_THAT(holder, IsOk());
   time.advance(9s);
 

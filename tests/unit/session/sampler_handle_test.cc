@@ -1,8 +1,8 @@
 #include "session/sampler_handle.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
+
+#include <gmock/gmock.h>
 
 #include "tinker/testing/matchers.h"
 #include "wire/base64.h"
@@ -36,9 +36,8 @@ constexpr std::string_view kOfficial =
     R"("client_dynamic_config":{"refresh_interval_sec":300,"sample_cancel_enabled":false,"sample_cancel_max_batch_size":64},)"
     R"("api_key":null},"record_stability_info":false})";
 
-const SamplerHandle kHandle = {.session_id = "s-1",
-                               .sampling_session_id = "s-1:sample:0",
-                               .base_url = "http://server.test"};
+const SamplerHandle kHandle = {
+    .session_id = "s-1", .sampling_session_id = "s-1:sample:0", .base_url = "http://server.test"};
 
 TEST(SamplerHandle, IsWhatTheOfficialSdkWrites) {  // R17.1
   EXPECT_THAT(encode_sampler_handle(kHandle), IsOkAndHolds(url_safe(kOfficial)));
@@ -71,20 +70,23 @@ TEST(SamplerHandle, RefusesUnknownAndMissingMembers) {  // R17.2
   const std::string holder =
       R"({"base_url":"u","default_headers_overrides":{},"client_config":{},"client_dynamic_config":{}})";
   for (const auto& [json, expected] : std::vector<std::pair<std::string, std::string>>{
-           {R"({"session_id":"s","sampling_session_id":"x","more":1,"holder":)" + holder + "}", "\"more\""},
+           {R"({"session_id":"s","sampling_session_id":"x","more":1,"holder":)" + holder + "}",
+            "\"more\""},
            {R"({"sampling_session_id":"x","holder":)" + holder + "}", "\"session_id\""},
            {R"({"session_id":"s","holder":)" + holder + "}", "\"sampling_session_id\""},
            {R"({"session_id":"s","sampling_session_id":"x"})", "\"holder\""},
            {R"({"session_id":"s","sampling_session_id":"x","holder":{"x":1}})", "\"x\""},
            {R"({"session_id":"s","sampling_session_id":"x","holder":{"base_url":"u"}})",
             "\"default_headers_overrides\""},
-           {R"({"session_id":"s","sampling_session_id":"x","record_stability_info":2,"holder":)" + holder + "}",
+           {R"({"session_id":"s","sampling_session_id":"x","record_stability_info":2,"holder":)" +
+                holder + "}",
             "\"record_stability_info\""},
            {R"([1])", "not an object"}}) {
     EXPECT_THAT(decode_sampler_handle(url_safe(json)),
                 IsError(ErrorCode::invalid_argument, HasSubstr(expected)));
   }
-  EXPECT_THAT(decode_sampler_handle("!!"), IsError(ErrorCode::invalid_argument, HasSubstr("base64")));
+  EXPECT_THAT(decode_sampler_handle("!!"),
+              IsError(ErrorCode::invalid_argument, HasSubstr("base64")));
   EXPECT_THAT(decode_sampler_handle(""), IsError(ErrorCode::invalid_argument, HasSubstr("JSON")));
 }
 

@@ -1,15 +1,15 @@
 #include <gmock/gmock.h>
 
 #include "session/json_call.h"
-#include "session/retrieval.h"
 #include "session/retries.h"
+#include "session/retrieval.h"
 #include "support/holder_fixture.h"
 #include "tinker/event_log.h"
 #include "tinker/testing/matchers.h"
 #include "wire/base64.h"
 
-// Runs flows that succeed and flows that fail, at debug level, against a server that repeats what it
-// was sent, and looks for credentials in everything that comes out.
+// Runs flows that succeed and flows that fail, at debug level, against a server that repeats what
+// it was sent, and looks for credentials in everything that comes out.
 namespace tinker::session {
 namespace {
 
@@ -23,11 +23,13 @@ constexpr const char* kCloudflare = "cloudflare-secret-text";
 constexpr const char* kOverride = "override-secret-text";
 
 struct SecretsTest : ::testing::Test, HolderFixture {
-  std::string jwt = "eyJhbGciOiJub25lIn0." + wire::to_base64(R"({"exp":1767232800})") + ".jwt-secret-part";
+  std::string jwt =
+      "eyJhbGciOiJub25lIn0." + wire::to_base64(R"({"exp":1767232800})") + ".jwt-secret-part";
   std::vector<std::string> errors;
   std::string events;
   Subscription subscription = time.runtime().events().subscribe([this](const Event& event) {
-    events += std::string(event.name) + " " + std::string(event.message) + " " + std::string(event.endpoint);
+    events += std::string(event.name) + " " + std::string(event.message) + " " +
+              std::string(event.endpoint);
     for (const auto& field : event.fields) {
       if (const auto* text = std::get_if<std::string>(&field.value)) events += " " + *text;
     }
@@ -51,7 +53,8 @@ struct SecretsTest : ::testing::Test, HolderFixture {
   static testing::FakeReply echo(const http::Request& request, int status) {
     std::string text;
     for (const auto& header : request.headers) text += header.name + ": " + header.value + "; ";
-    return {.status = status, .body = text, .headers = {{"x-request-id", text}, {"retry-after", "1"}}};
+    return {
+        .status = status, .body = text, .headers = {{"x-request-id", text}, {"retry-after", "1"}}};
   }
   template <typename T>
   void expect_failure(Future<T> future) {
@@ -60,7 +63,10 @@ struct SecretsTest : ::testing::Test, HolderFixture {
     errors.push_back(result.error().to_string());
   }
   void expect_no_secret(const std::string& where, const std::string& text) {
-    for (const auto& secret : {std::string(kKey), std::string(kCloudflare), std::string(kOverride), jwt,
+    for (const auto& secret : {std::string(kKey),
+                               std::string(kCloudflare),
+                               std::string(kOverride),
+                               jwt,
                                std::string("jwt-secret-part")}) {
       EXPECT_THAT(text, Not(HasSubstr(secret))) << "in " << where;
     }
@@ -72,13 +78,17 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
   ASSERT_THAT(opened, IsOk());
   const auto holder = *opened;
   const auto session = holder->core();
-  const auto run = [&](auto task) { return session->runtime->spawn(session->scope, std::move(task)); };
+  const auto run = [&](auto task) {
+    return session->runtime->spawn(session->scope, std::move(task));
+  };
 
   for (const int status : {400, 401, 403, 404, 410, 422}) {
-    server->handle("/retrieve_future", [status](const auto& request) { return echo(request, status); });
+    server->handle("/retrieve_future",
+                   [status](const auto& request) { return echo(request, status); });
     expect_failure(run(poll_future(session, {.request_id = "r-1", .request_type = "Sample"})));
   }
-  server->reply("/retrieve_future", {{.body = R"({"error":"bad )" + std::string(kKey) + R"(","category":"user"})"}});
+  server->reply("/retrieve_future",
+                {{.body = R"({"error":"bad )" + std::string(kKey) + R"(","category":"user"})"}});
   expect_failure(run(poll_future(session, {.request_id = "r-2", .request_type = "OptimStep"})));
   server->reply("/retrieve_future", {{.body = "not json " + jwt}});
   expect_failure(run(poll_future(session, {.request_id = "r-3", .request_type = "OptimStep"})));
@@ -87,9 +97,12 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
   expect_failure(run(execute_with_retries<http::Response>(session, "save", [session] {
     return session->api->call({.path = "/api/v1/save_weights", .max_retries = 2}, session->tokens);
   })));
-  server->reply("/moved", {{.status = 307, .headers = {{"Location", "http://evil.test/?k=" + jwt}}}});
+  server->reply("/moved",
+                {{.status = 307, .headers = {{"Location", "http://evil.test/?k=" + jwt}}}});
   expect_failure(run(session->api->call({.path = "/moved"}, session->tokens)));
-  server->reply("/down", {{.error = Error{.code = ErrorCode::connection_failed, .message = "reset after " + jwt}}});
+  server->reply(
+      "/down",
+      {{.error = Error{.code = ErrorCode::connection_failed, .message = "reset after " + jwt}}});
   expect_failure(run(session->api->call({.path = "/down", .max_retries = 1}, session->tokens)));
   server->handle("/session_heartbeat", [](const auto& request) { return echo(request, 500); });
   server->handle("/auth/token", [](const auto& request) { return echo(request, 500); });

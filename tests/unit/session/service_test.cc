@@ -66,7 +66,8 @@ TEST_F(ServiceTest, MakesEachHolderOnce) {  // R1.2, R1.5
 }
 
 TEST_F(ServiceTest, TriesAgainAfterAFailedStart) {  // R1.2
-  server->reply("/create_session", {{.status = 403, .body = "no"}, {.body = R"({"session_id":"s-2"})"}});
+  server->reply("/create_session",
+                {{.status = 403, .body = "no"}, {.body = R"({"session_id":"s-2"})"}});
 
   EXPECT_THAT(session_holder().get(), IsError(ErrorCode::permission_denied, _));
   EXPECT_THAT(session_holder().get(), IsOk());
@@ -80,7 +81,8 @@ TEST_F(ServiceTest, TellsTheServerHowTheSessionEnded) {  // R1.12
   const auto sent = server->sent("/finish");
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].path, "/api/v1/sessions/s-1/finish");
-  EXPECT_EQ(http::view(sent[0].request.body), R"({"reason":{"type":"errored"},"detail":"out of data"})");
+  EXPECT_EQ(http::view(sent[0].request.body),
+            R"({"reason":{"type":"errored"},"detail":"out of data"})");
 }
 
 TEST_F(ServiceTest, SendsANullDetail) {  // R1.12
@@ -146,7 +148,8 @@ TEST_F(ServiceTest, BoundsTheFinishRequest) {  // R5.5.7, D15
     ASSERT_THAT(session_holder().get(), IsOk());
     const auto before = time.elapsed();
 
-    EXPECT_THAT(close(SessionFinishReason::success).get(), IsError(ErrorCode::deadline_exceeded, _));
+    EXPECT_THAT(close(SessionFinishReason::success).get(),
+                IsError(ErrorCode::deadline_exceeded, _));
 
     EXPECT_LE(time.elapsed() - before, 31s) << status;
   }
