@@ -204,11 +204,12 @@ void Connection::receive_plain(std::string_view bytes) {
   if (!tunnel_) {
     return close(connection_error(base::concat(next_hop().authority(), " sent something unasked")));
   }
-  const auto rest = tunnel_->receive(bytes);
-  if (!rest.ok()) return close(rest.error());
-  if (!*rest) return;
+  const auto answered = tunnel_->receive(bytes);
+  if (!answered.ok()) return close(answered.error());
+  const std::optional<std::string_view> rest = *answered;
+  if (!rest) return;
   advance();
-  if (!is_closed_ && !(*rest)->empty()) receive(tls_.size() - 1, **rest);
+  if (!is_closed_ && !rest->empty()) receive(tls_.size() - 1, *rest);
 }
 
 void Connection::on_end() {

@@ -332,7 +332,7 @@ void ConnectionPool::complete(Finished finished, Member& member) {
   if (finished.is_untouched && !is_shut_down_) {
     // A server that answers so many per connection and then goes away gets through them all in the
     // end; one that answers none does not.
-    if (member.has_delivered) transfer->resends = 0;
+    if (member.has_delivered && member.codec().is_spent()) transfer->resends = 0;
     if (transfer->resends < kMaxResends) return resend(transfer, *member.lane);
   }
   end(*transfer, std::move(*finished.error).with_context(transfer->url.authority()));

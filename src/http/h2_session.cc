@@ -54,6 +54,7 @@ Number number_or(std::string_view text, Number otherwise) {
 struct H2Session::Callbacks {
   static H2Session& self(void* user_data) { return *static_cast<H2Session*>(user_data); }
 
+  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
   static int on_header(nghttp2_session*,
                        const nghttp2_frame* frame,
                        const std::uint8_t* name,
@@ -136,7 +137,7 @@ struct H2Session::Callbacks {
 
   static int on_sent(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
     if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-    H2Session& me = self(user_data);
+    const H2Session& me = self(user_data);
     Exchange* const exchange = me.find(frame->hd.stream_id);
     if (exchange == nullptr) return 0;
     exchange->last_activity = me.now_;
@@ -151,6 +152,7 @@ struct H2Session::Callbacks {
     return 0;
   }
 
+  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
   static ssize_t read_body(nghttp2_session*,
                            std::int32_t stream_id,
                            std::uint8_t*,
@@ -216,10 +218,10 @@ void H2Session::begin_session() {
   session_.reset(session);
 
   const std::array<nghttp2_settings_entry, 3> settings = {{
-      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kStreamWindow},
-      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
-       static_cast<std::uint32_t>(options_.limits.max_bytes)},
+      {.settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH, .value = 0},
+      {.settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, .value = kStreamWindow},
+      {.settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
+       .value = static_cast<std::uint32_t>(options_.limits.max_bytes)},
   }};
   TINKER_CHECK(nghttp2_submit_settings(session, 0, settings.data(), settings.size()) == 0);
   TINKER_CHECK(nghttp2_session_set_local_window_size(session, 0, 0, kConnectionWindow) == 0);
@@ -357,16 +359,16 @@ void H2Session::on_settings() {
   has_settings_ = true;
   // nghttp2 would keep what is beyond the limit until other streams end, which may take long. On
   // another connection it can go at once.
-  std::size_t room = *peer_limit();
+  std::size_t room = peer_limit().value_or(0);
   const auto is_open = [](const auto& exchange) { return exchange && exchange->is_stream_open; };
   room -= std::min(room, static_cast<std::size_t>(std::ranges::count_if(slots_, is_open)));
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot] || slots_[slot]->is_stream_open) continue;
+  for (const auto& slot : slots_) {
+    if (!slot || slot->is_stream_open) continue;
     if (room > 0) {
       --room;
       continue;
     }
-    const Exchange& exchange = *slots_[slot];
+    const Exchange& exchange = *slot;
     reset_stream(exchange.stream_id);
     fail(release(exchange), connection_error("HTTP/2: the server allows no more streams"), true);
   }
@@ -375,9 +377,9 @@ void H2Session::on_settings() {
 void H2Session::on_go_away(std::int32_t last_stream_id) {
   is_going_away_ = true;
   // nghttp2 closes streams the server will not handle, but forgets those it has not opened yet.
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot]) continue;
-    const Exchange& exchange = *slots_[slot];
+  for (const auto& slot : slots_) {
+    if (!slot) continue;
+    const Exchange& exchange = *slot;
     if (exchange.is_stream_open && exchange.stream_id <= last_stream_id) continue;
     reset_stream(exchange.stream_id);
     fail(release(exchange), going_away(), true);
@@ -454,9 +456,9 @@ void H2Session::end(const std::optional<Error>& error) {
   is_ended_ = true;
   const Error reason =
       error ? *error : connection_error("the server closed the connection before it answered");
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
-    if (!slots_[slot]) continue;
-    const Exchange& exchange = *slots_[slot];
+  for (const auto& slot : slots_) {
+    if (!slot) continue;
+    const Exchange& exchange = *slot;
     const bool may_repeat = is_untouched(exchange);
     fail(release(exchange), reason, may_repeat);
   }

@@ -83,9 +83,10 @@ Socket::~Socket() {
 void Socket::connect(const Address& address, UniqueFunction<void(Result<void>)> done) {
   boost::system::error_code ec;
   tcp::socket& socket = state_->socket;
-  socket.open(address.is_v6 ? tcp::v6() : tcp::v4(), ec);
-  if (!ec) socket.native_non_blocking(true, ec);
-  if (!ec) socket.set_option(tcp::no_delay(true), ec);
+  // These give back the error that they also store.
+  (void)socket.open(address.is_v6 ? tcp::v6() : tcp::v4(), ec);
+  if (!ec) (void)socket.native_non_blocking(true, ec);
+  if (!ec) (void)socket.set_option(tcp::no_delay(true), ec);
   // An invalid socket fails in async_connect as well, and reports that later, as all callbacks
   // come.
   socket.async_connect(
@@ -130,7 +131,7 @@ void Socket::wait_writable(UniqueFunction<void()> ready) {
 
 void Socket::close() noexcept {
   boost::system::error_code ignored;
-  state_->socket.close(ignored);
+  (void)state_->socket.close(ignored);
 }
 
 }  // namespace tinker::http

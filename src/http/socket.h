@@ -12,7 +12,7 @@
 #include "tinker/unique_function.h"
 
 namespace boost::asio {
-class io_context;
+class io_context;  // NOLINT(readability-identifier-naming): Asio's name.
 }
 
 namespace tinker::http {
