@@ -122,7 +122,7 @@ Result<void> H1Parser::parse(std::string_view& bytes) {
                                   limits_.max_bytes,
                                   " bytes")};
     }
-    if (ec && parser_->failure()) return *parser_->failure();
+    if (const auto& failure = parser_->failure(); ec && failure) return *failure;
     if (ec) return connection_error(base::concat("the answer is not HTTP/1.1: ", ec.message()));
     if (!parser_->is_done()) continue;
     if (exchange_.is_head_complete) return {};
