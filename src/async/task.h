@@ -262,7 +262,7 @@ Detached run_detached(std::shared_ptr<EventLoop> loop,
     done(Result<T>(scope->reason()));
     co_return;
   }
-  Result<T> result = co_await *std::move(running);
+  Result<T> result = co_await std::move(*running);
   running.reset();
   done(std::move(result));
 }

@@ -230,9 +230,7 @@ void ConnectionPool::on_closed(Connection& connection, const std::optional<Error
   if (!failure) {
     collect(member);
   } else {
-    // A shared connection was for all who wait; otherwise each has an attempt of its own.
-    const std::size_t concerned = lane.speaks_h1 ? 1 : lane.waiting.size();
-    if (lane.waiting.size() > lane.opening) fail_waiting(lane, *failure, concerned);
+    fail_waiting_for(lane, *failure);
   }
   if (!is_shut_down_) dispatch(lane);
   drop_if_empty(lane);
@@ -403,6 +401,26 @@ void ConnectionPool::fail_waiting(Lane& lane, const Error& error, std::size_t co
     lane.waiting.pop_front();
     transfer->lane = nullptr;
     end(*transfer, error.with_context(lane.origin.authority()));
+  }
+}
+
+void ConnectionPool::fail_waiting_for(Lane& lane, const Error& failure) {
+  if (lane.waiting.size() <= lane.opening) return;  // the others have attempts of their own
+  if (failure.code != ErrorCode::timed_out) {
+    // A shared connection was for all who wait.
+    return fail_waiting(lane, failure, lane.speaks_h1 ? 1 : lane.waiting.size());
+  }
+  // The attempt had the limit of the one it was made for; who allows more gets another attempt.
+  const TimePoint now = net_->loop().now();
+  for (auto it = lane.waiting.begin(); it != lane.waiting.end();) {
+    const auto transfer = *it;
+    if (time_after(transfer->last_activity, transfer->request.timeouts.connect) > now) {
+      ++it;
+      continue;
+    }
+    it = lane.waiting.erase(it);
+    transfer->lane = nullptr;
+    end(*transfer, failure.with_context(lane.origin.authority()));
   }
 }
 

@@ -91,6 +91,8 @@ class ConnectionPool final : public Connection::Owner,
   void end(Transfer& transfer, Result<Response> result);
   void withdraw(Transfer& transfer);
   void fail_waiting(Lane& lane, const Error& error, std::size_t count);
+  /// Those for whom a connection was that could not be opened.
+  void fail_waiting_for(Lane& lane, const Error& failure);
 
   void arm(Transfer& transfer, TimePoint when);
   void on_timer(const std::shared_ptr<Transfer>& transfer);

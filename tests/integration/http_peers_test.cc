@@ -43,6 +43,11 @@ std::string noise(std::size_t size) {
   return out;
 }
 
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 void write_file(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -73,7 +78,8 @@ class PeerTest : public ::tinker::testing::LoopFixture {
     arguments.insert(arguments.begin(), path);
     processes.push_back(
         std::make_unique<Process>(std::move(arguments), folder.file(program + ".log")));
-    ASSERT_TRUE(processes.back()->wait_for_port(port)) << program << " does not start";
+    ASSERT_TRUE(processes.back()->wait_for_port(port))
+        << program << " does not start: " << read_file(folder.file(program + ".log"));
   }
   void send_many(Transport& http, const std::string& address, int count) {
     std::vector<Future<Response>> futures;

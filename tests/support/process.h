@@ -33,15 +33,23 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-/// A port nobody listens on at the moment.
+/// A port nobody listens on at the moment, another one with each call. It is none of those that
+/// the system hands out by itself (from 32768 on), so no socket of another test can take it.
 inline std::uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(fd);
-  return ntohs(address.sin_port);
+  constexpr int lowest = 10'000;
+  constexpr int highest = 32'000;
+  static int next = lowest + static_cast<int>(::getpid() * 101 % (highest - lowest));
+  for (int tries = lowest; tries < highest; ++tries) {
+    if (++next > highest) next = lowest;
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;  // as servers do: what only lingers is free
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    const sockaddr_in address = loopback(static_cast<std::uint16_t>(next));
+    const int bound = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    ::close(fd);
+    if (bound == 0) return static_cast<std::uint16_t>(next);
+  }
+  std::abort();  // twenty thousand servers on one machine
 }
 
 /// A program that runs beside the test and ends with it.

@@ -345,21 +345,50 @@ TEST_F(AsioTransportTlsTest, AuthoritiesThatCannotBeReadFailEveryTlsRequest) {
               IsError(ErrorCode::invalid_argument, HasSubstr("/no/such.pem")));
 }
 
-/// Carries bytes between a client that asked for a tunnel and its server.
-void serve_tunnel(TcpPeer& client, std::string& request) {
-  request = client.read_request();
-  const auto at = request.find(':');
-  const int port = std::atoi(request.c_str() + at + 1);
+/// Carries bytes between a client and the server at `port`, after `greeting`.
+void serve_relay(TcpPeer& client, std::uint16_t port, std::string_view greeting) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  client.write("HTTP/1.1 200 Connection established\r\n\r\n");
+  client.write(greeting);
   TcpPeer server(fd, nullptr);
   TcpPeer::relay(client, server);
   ::close(fd);
+}
+
+/// Carries bytes between a client that asked for a tunnel and its server.
+void serve_tunnel(TcpPeer& client, std::string& request) {
+  request = client.read_request();
+  const int port = std::atoi(request.c_str() + request.find(':') + 1);
+  serve_relay(
+      client, static_cast<std::uint16_t>(port), "HTTP/1.1 200 Connection established\r\n\r\n");
+}
+
+TEST_F(AsioTransportTlsTest, AShortConnectTimeOutEndsOnlyItsOwnRequest) {
+  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+    H2Peer h2;
+    std::int32_t answered = 0;
+    serve_h2(peer, h2, [&] {
+      answer_complete(h2, answered, [](const auto&) { return std::string("fine"); });
+    });
+  });
+  TcpServer slow_at_first([&](TcpPeer& peer, int index) {
+    if (index == 0) return peer.wait_for_end();
+    serve_relay(peer, server.port(), "");
+  });
+  const auto url = "https://127.0.0.1:" + std::to_string(slow_at_first.port()) + "/";
+  const auto http = trusting();
+  Request hasty = get(url);
+  hasty.timeouts.connect = std::chrono::milliseconds(200);
+
+  auto first = http->send(std::move(hasty));
+  auto second = http->send(get(url));
+
+  EXPECT_THAT(first.get(), IsError(ErrorCode::timed_out, HasSubstr("within 200 ms")));
+  EXPECT_THAT(second.get(), HasBody("fine"));
 }
 
 TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnel) {
