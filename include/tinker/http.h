@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,9 +18,10 @@
 /// `testing::FakeTransport`.
 namespace tinker::http {
 
+/// One header, seen where it is kept.
 struct Header {
-  std::string name = {};
-  std::string value = {};
+  std::string_view name = {};
+  std::string_view value = {};
   friend bool operator==(const Header&, const Header&) = default;
 };
 
@@ -27,16 +29,24 @@ struct Header {
 bool same_name(std::string_view a, std::string_view b) noexcept;
 
 /// The headers of a message, in order. Names are compared without case and kept as given.
+///
+/// All text lies in one block, so that a copy costs two allocations however many there are.
 class Headers {
  public:
+  class Iterator;
+
   Headers() = default;
-  Headers(std::initializer_list<Header> headers) : entries_(headers) {}
+  Headers(std::initializer_list<Header> headers) {
+    for (const auto& header : headers) add(header.name, header.value);
+  }
 
   /// Appends, also beside one of that name.
-  void add(std::string name, std::string value);
+  void add(std::string_view name, std::string_view value);
   /// Replaces all of that name.
-  void set(std::string name, std::string value);
+  void set(std::string_view name, std::string_view value);
   void remove(std::string_view name);
+  /// Makes room for `count` headers of `bytes` characters in all.
+  void reserve(std::size_t count, std::size_t bytes);
   /// The first of that name, or nothing; valid until the next change.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view name) const noexcept;
   [[nodiscard]] bool contains(std::string_view name) const noexcept {
@@ -45,14 +55,63 @@ class Headers {
 
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+  /// Each is a `Header`, valid until the next change.
+  [[nodiscard]] Iterator begin() const noexcept;
+  [[nodiscard]] Iterator end() const noexcept;
 
-  friend bool operator==(const Headers&, const Headers&) = default;
+  friend bool operator==(const Headers& a, const Headers& b) noexcept;
 
  private:
-  std::vector<Header> entries_ = {};
+  struct Entry {
+    std::size_t at;  // of the name; the value follows it
+    std::uint32_t name_size;
+    std::uint32_t value_size;
+  };
+  [[nodiscard]] Header header(const Entry& entry) const noexcept {
+    const std::string_view text = text_;
+    return {.name = text.substr(entry.at, entry.name_size),
+            .value = text.substr(entry.at + entry.name_size, entry.value_size)};
+  }
+
+  std::string text_ = {};
+  std::vector<Entry> entries_ = {};
 };
+
+class Headers::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Header;
+  using difference_type = std::ptrdiff_t;
+  using pointer = void;
+  using reference = Header;
+
+  Header operator*() const noexcept { return headers_->header(headers_->entries_[index_]); }
+  Iterator& operator++() noexcept {
+    ++index_;
+    return *this;
+  }
+  Iterator operator++(int) noexcept {
+    const Iterator before = *this;
+    ++index_;
+    return before;
+  }
+  friend bool operator==(const Iterator&, const Iterator&) = default;
+
+ private:
+  friend class Headers;
+  Iterator(const Headers* headers, std::size_t index) noexcept
+      : headers_(headers), index_(index) {}
+
+  const Headers* headers_;
+  std::size_t index_;
+};
+
+inline Headers::Iterator Headers::begin() const noexcept {
+  return {this, 0};
+}
+inline Headers::Iterator Headers::end() const noexcept {
+  return {this, entries_.size()};
+}
 
 enum class Method { get, post, put, delete_ };
 /// "GET", "POST" ...

@@ -87,9 +87,9 @@ Headers common_headers(const Headers& users, Method method) {
   headers.add("Accept-Encoding", "gzip, deflate, zstd");
   if (method != Method::get) headers.add("Content-Type", "application/json");
   headers.add("User-Agent", base::concat("tinker-cpp/", version()));
-  headers.add("X-Stainless-Package-Version", std::string(protocol_version()));
-  headers.add("X-Stainless-OS", std::string(platform_os()));
-  headers.add("X-Stainless-Arch", std::string(platform_arch()));
+  headers.add("X-Stainless-Package-Version", protocol_version());
+  headers.add("X-Stainless-OS", platform_os());
+  headers.add("X-Stainless-Arch", platform_arch());
   headers.add("X-Stainless-Runtime", "C++");
   headers.add("X-Stainless-Runtime-Version", "20");
   headers.add("X-Stainless-Async", "async:asio");
@@ -308,11 +308,14 @@ Request ApiClient::make_request(const Attempt& state) const {
   const Call& call = state.call;
   Request request = {.method = call.method,
                      .url = state.url,
-                     .headers = call.method == Method::get ? get_headers_ : post_headers_,
                      .body = call.body,
                      .timeouts = timeouts_of(call),
                      .channel = state.lease->channel()};
   Headers& headers = request.headers;
+  headers.reserve(24, 1024);  // about what they need, at once
+  for (const auto& [name, value] : call.method == Method::get ? get_headers_ : post_headers_) {
+    headers.add(name, value);
+  }
   // What the protocol needs of this call is not the user's to change.
   for (const auto& header : call.headers) headers.set(header.name, header.value);
   headers.set("x-stainless-retry-count", std::to_string(state.retries));
@@ -326,12 +329,12 @@ Request ApiClient::make_request(const Attempt& state) const {
   return request;
 }
 
-void ApiClient::add_secret(const std::string& secret) {
+void ApiClient::add_secret(std::string_view secret) {
   if (secret.size() < kMinSecretLength) return;
   const auto known = std::find(secrets_.begin(), secrets_.end(), secret);
   if (known != secrets_.end()) return;
   if (secrets_.size() == kMaxSecrets) secrets_.erase(secrets_.begin());
-  secrets_.push_back(secret);
+  secrets_.emplace_back(secret);
 }
 
 std::string ApiClient::redact(std::string text) const {

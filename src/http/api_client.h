@@ -91,7 +91,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   Result<Response> finish(Attempt& state, Result<Response>&& result, Accepts accepts) const;
   [[nodiscard]] Error transport_error(const Attempt& state, Error error) const;
   static Result<std::string> redirect_target(const Attempt& state, const Response& response);
-  void add_secret(const std::string& secret);
+  void add_secret(std::string_view secret);
   void log_attempt(const Attempt& attempt, const Result<Response>& result) const;
   void log_deprecation(const Response& response) const;
 

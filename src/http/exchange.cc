@@ -18,9 +18,19 @@ Error too_long(std::size_t limit) {
           .message = base::concat("the answer is longer than the limit of ", limit, " bytes")};
 }
 
+/// Which characters a header's name may have (RFC 9110, section 5.6.2).
+constexpr auto kTokenChars = [] {
+  std::array<bool, 256> is_one = {};
+  for (int c = 0; c < 128; ++c) {
+    is_one[static_cast<std::size_t>(c)] =
+        ascii::is_alnum(static_cast<char>(c)) ||
+        std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
+  }
+  return is_one;
+}();
+
 constexpr bool is_token_char(char c) noexcept {
-  return ascii::is_alnum(c) ||
-         std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  return kTokenChars[static_cast<unsigned char>(c)];
 }
 
 }  // namespace
@@ -38,7 +48,9 @@ bool is_codec_header(std::string_view name) noexcept {
                                                        "transfer-encoding",
                                                        "proxy-authorization",
                                                        "http2-settings"};
-  return std::ranges::any_of(kNames, [name](std::string_view n) { return same_name(n, name); });
+  return std::ranges::any_of(kNames, [name](std::string_view n) {
+    return n.size() == name.size() && same_name(n, name);
+  });
 }
 
 Result<void> check_headers(const Headers& headers) {
@@ -74,8 +86,7 @@ Result<void> add_response_header(Exchange& exchange,
         .message = base::concat("the answer has more than ", limits.max_fields, " headers")};
   }
   // Trailers count, but nobody reads them.
-  if (!exchange.is_head_complete)
-    exchange.response.headers.add(std::string(name), std::string(value));
+  if (!exchange.is_head_complete) exchange.response.headers.add(name, value);
   return {};
 }
 

@@ -1,38 +1,60 @@
 #include <algorithm>
 
+#include "http/ascii.h"
 #include "tinker/http.h"
 
 namespace tinker::http {
 
-namespace {
-char lower(char c) noexcept {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
-}  // namespace
-
 bool same_name(std::string_view a, std::string_view b) noexcept {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return ascii::to_lower(x) == ascii::to_lower(y);
+  });
 }
 
-void Headers::add(std::string name, std::string value) {
-  entries_.push_back({.name = std::move(name), .value = std::move(value)});
+void Headers::reserve(std::size_t count, std::size_t bytes) {
+  entries_.reserve(count);
+  text_.reserve(bytes);
 }
 
-void Headers::set(std::string name, std::string value) {
+void Headers::add(std::string_view name, std::string_view value) {
+  const std::size_t at = text_.size();
+  const std::size_t size = at + name.size() + value.size();
+  std::string grown;  // beside the old text: what is added may be part of it
+  if (size > text_.capacity()) {
+    grown.reserve(2 * size);
+    grown += text_;
+  }
+  std::string& text = size > text_.capacity() ? grown : text_;
+  text += name;
+  text += value;
+  if (&text == &grown) text_ = std::move(grown);
+  entries_.push_back({.at = at,
+                      .name_size = static_cast<std::uint32_t>(name.size()),
+                      .value_size = static_cast<std::uint32_t>(value.size())});
+}
+
+void Headers::set(std::string_view name, std::string_view value) {
   remove(name);
-  add(std::move(name), std::move(value));
+  add(name, value);
 }
 
 void Headers::remove(std::string_view name) {
-  std::erase_if(entries_, [name](const Header& header) { return same_name(header.name, name); });
+  std::erase_if(entries_, [&](const Entry& entry) {
+    return entry.name_size == name.size() && same_name(header(entry).name, name);
+  });
 }
 
 std::optional<std::string_view> Headers::find(std::string_view name) const noexcept {
-  for (const auto& header : entries_) {
-    if (same_name(header.name, name)) return header.value;
+  for (const auto& entry : entries_) {
+    if (entry.name_size != name.size()) continue;
+    const Header found = header(entry);
+    if (same_name(found.name, name)) return found.value;
   }
   return std::nullopt;
+}
+
+bool operator==(const Headers& a, const Headers& b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 std::string_view to_string(Method method) noexcept {

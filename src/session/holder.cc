@@ -22,10 +22,10 @@ namespace {
 http::Headers default_headers(const HolderOptions& options) {
   http::Headers headers;
   if (auto id = variable(options.environment, "CLOUDFLARE_ACCESS_CLIENT_ID")) {
-    headers.set("CF-Access-Client-Id", *std::move(id));
+    headers.set("CF-Access-Client-Id", *id);
   }
   if (auto secret = variable(options.environment, "CLOUDFLARE_ACCESS_CLIENT_SECRET")) {
-    headers.set("CF-Access-Client-Secret", *std::move(secret));
+    headers.set("CF-Access-Client-Secret", *secret);
   }
   for (const auto& header : options.header_overrides) headers.set(header.name, header.value);
   return headers;

@@ -155,9 +155,25 @@ std::optional<std::size_t> JsonView::append_to(std::vector<float>& out) const {
 
 struct JsonDocument::Parser {
   simdjson::dom::parser parser;
+  /// The last one used on this thread. Most documents are small, and the buffers of a new parser
+  /// cost more than they do.
+  static thread_local std::unique_ptr<Parser> kept;
 };
 
-JsonDocument::JsonDocument(std::shared_ptr<Parser> parser, JsonView root)
+thread_local std::unique_ptr<JsonDocument::Parser> JsonDocument::Parser::kept;
+
+void JsonDocument::Recycle::operator()(Parser* parser) const noexcept {
+  constexpr std::size_t kMaxKeptBytes = 16384;
+  std::unique_ptr<Parser> owned(parser);
+  if (owned->parser.capacity() <= kMaxKeptBytes) Parser::kept = std::move(owned);
+}
+
+JsonDocument::ParserPtr JsonDocument::take_parser() {
+  auto kept = std::move(Parser::kept);
+  return ParserPtr(kept ? kept.release() : new Parser());
+}
+
+JsonDocument::JsonDocument(ParserPtr parser, JsonView root)
     : parser_(std::move(parser)), root_(root) {}
 
 namespace {
@@ -178,7 +194,7 @@ std::string_view reason(simdjson::error_code error) {
 }  // namespace
 
 Result<JsonDocument> JsonDocument::parse(std::string_view text) {
-  auto state = std::make_shared<Parser>();
+  auto state = take_parser();
   element root;
   auto error = state->parser.parse(text.data(), text.size()).get(root);
   if (error == simdjson::SUCCESS) {

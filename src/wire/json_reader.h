@@ -87,9 +87,15 @@ class JsonDocument {
 
  private:
   struct Parser;
-  JsonDocument(std::shared_ptr<Parser> parser, JsonView root);
+  /// Keeps one small parser per thread for the next document.
+  struct Recycle {
+    void operator()(Parser* parser) const noexcept;
+  };
+  using ParserPtr = std::unique_ptr<Parser, Recycle>;
+  static ParserPtr take_parser();
+  JsonDocument(ParserPtr parser, JsonView root);
 
-  std::shared_ptr<Parser> parser_;
+  ParserPtr parser_;
   JsonView root_;
 };
 

@@ -73,6 +73,38 @@ TEST(Headers, RemoveTakesAllOfThatName) {
   EXPECT_TRUE(headers.empty());
 }
 
+TEST(Headers, TakesTextOfItsOwn) {
+  Headers headers = {{.name = "name", .value = "value"}};
+
+  for (int i = 0; i < 50; ++i) headers.add((*headers.begin()).name, *headers.find("name"));
+  headers.set(*headers.find("name"), (*headers.begin()).name);
+
+  EXPECT_EQ(headers.size(), 52U);
+  EXPECT_THAT(headers.find("VALUE"), Optional(std::string_view("name")));
+  EXPECT_EQ(std::count(headers.begin(), headers.end(), Header{.name = "name", .value = "value"}),
+            51);
+}
+
+TEST(Headers, AreEqualByWhatTheyHold) {
+  Headers headers = {{.name = "a", .value = "bc"}};
+  headers.set("d", "e");
+  headers.remove("a");
+
+  EXPECT_EQ(headers, (Headers{{.name = "d", .value = "e"}}));
+  EXPECT_NE(headers, (Headers{{.name = "de", .value = ""}}));
+  EXPECT_NE(headers, Headers());
+}
+
+TEST(Headers, ACopyIsItsOwn) {
+  Headers headers = {{.name = "a", .value = "1"}};
+  headers.reserve(10, 100);
+  const Headers copy = headers;
+
+  headers.set("a", "2");
+
+  EXPECT_THAT(copy.find("a"), Optional(std::string_view("1")));
+}
+
 TEST(Headers, NamesOnlyFoldAsciiLetters) {
   EXPECT_TRUE(same_name("", ""));
   EXPECT_FALSE(same_name("[", "{"));

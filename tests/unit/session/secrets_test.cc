@@ -52,7 +52,9 @@ struct SecretsTest : ::testing::Test, HolderFixture {
   /// All headers, as a careless server would put them into an error.
   static testing::FakeReply echo(const http::Request& request, int status) {
     std::string text;
-    for (const auto& header : request.headers) text += header.name + ": " + header.value + "; ";
+    for (const auto& [name, value] : request.headers) {
+      text.append(name).append(": ").append(value).append("; ");
+    }
     return {
         .status = status, .body = text, .headers = {{"x-request-id", text}, {"retry-after", "1"}}};
   }

@@ -232,5 +232,23 @@ TEST(JsonView, AppendsNumbersUntilOneDoesNotFit) {
   EXPECT_THAT(JsonDocument::parse(R"(["1"])").value().root().append_to(floats), Optional(0U));
 }
 
+TEST(JsonDocument, OneThatLivesIsNotChangedByTheNext) {
+  const auto first = JsonDocument::parse(R"({"a": "first"})").value();
+  { const auto gone = JsonDocument::parse(R"({"a": "gone"})").value(); }
+  const auto second = JsonDocument::parse(R"({"a": "second"})").value();
+  const auto large = JsonDocument::parse("[\"" + std::string(100'000, 'x') + "\"]").value();
+
+  EXPECT_EQ(first.root().member("a")->string(), "first");
+  EXPECT_EQ(second.root().member("a")->string(), "second");
+  EXPECT_EQ(large.root().kind(), Kind::array);
+}
+
+TEST(JsonDocument, IsReadAfterOneThatWasRefused) {
+  EXPECT_THAT(JsonDocument::parse(R"({"a": )"), IsError(ErrorCode::invalid_argument, HasSubstr("expected")));
+  const auto document = JsonDocument::parse(R"({"a": 1})").value();
+
+  EXPECT_EQ(document.root().member("a")->integer(), 1);
+}
+
 }  // namespace
 }  // namespace tinker::wire
