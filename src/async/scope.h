@@ -29,7 +29,6 @@ class Scope {
   void cancel(Error reason);
   [[nodiscard]] bool is_cancelled() const noexcept { return reason_.has_value(); }
   /// Requires `is_cancelled()`.
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as the comment says.
   [[nodiscard]] const Error& reason() const { return *reason_; }
   /// `hook` hears of a cancellation to come.
   void add(Hook& hook) noexcept;

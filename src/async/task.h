@@ -120,7 +120,6 @@ class Wait : public Scope::Hook {
   [[nodiscard]] EventLoop& loop() const noexcept { return *context_.loop; }
   [[nodiscard]] const Context& context() const noexcept { return context_; }
   /// Requires `is_awake()`.
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as the comment says.
   Result<void> take_outcome() { return *std::move(outcome_); }
 
  private:

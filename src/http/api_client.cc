@@ -108,9 +108,8 @@ std::string shown_headers(const Headers& headers) {
                                                              "x-should-retry"};
   std::string out;
   for (const auto& header : headers) {
-    const bool is_shown = std::any_of(kShown.begin(), kShown.end(), [&](std::string_view name) {
-      return same_name(name, header.name);
-    });
+    const bool is_shown = std::ranges::any_of(
+        kShown, [&](std::string_view name) { return same_name(name, header.name); });
     if (is_shown) out += base::concat(" ", header.name, "=", header.value);
   }
   return out;
@@ -331,7 +330,7 @@ Request ApiClient::make_request(const Attempt& state) const {
 
 void ApiClient::add_secret(std::string_view secret) {
   if (secret.size() < kMinSecretLength) return;
-  const auto known = std::find(secrets_.begin(), secrets_.end(), secret);
+  const auto known = std::ranges::find(secrets_, secret);
   if (known != secrets_.end()) return;
   if (secrets_.size() == kMaxSecrets) secrets_.erase(secrets_.begin());
   secrets_.emplace_back(secret);
@@ -347,7 +346,7 @@ std::string ApiClient::redact(std::string text) const {
 }
 
 Error ApiClient::status_error(const Response& response) const {
-  std::string text = redact(response.body.substr(0, kMaxErrorText));
+  const std::string text = redact(response.body.substr(0, kMaxErrorText));
   const auto message = text.empty() ? base::concat("error code: ", response.status)
                                     : base::concat("error code: ", response.status, " - ", text);
   Error error = {.code = error_code_for_status(response.status),

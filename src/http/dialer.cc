@@ -1,5 +1,7 @@
 #include "http/dialer.h"
 
+#include <array>
+
 #include "base/strings.h"
 
 namespace tinker::http {
@@ -20,7 +22,7 @@ Dialer::~Dialer() {
 std::vector<Address> Dialer::interleave(std::vector<Address> addresses) {
   std::vector<Address> out;
   out.reserve(addresses.size());
-  std::size_t next[2] = {0, 0};
+  std::array<std::size_t, 2> next = {};
   const auto take = [&](bool is_v6) {
     std::size_t& i = next[is_v6 ? 1 : 0];
     while (i < addresses.size() && addresses[i].is_v6 != is_v6) ++i;

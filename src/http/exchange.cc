@@ -48,9 +48,8 @@ bool is_codec_header(std::string_view name) noexcept {
                                                        "transfer-encoding",
                                                        "proxy-authorization",
                                                        "http2-settings"};
-  return std::ranges::any_of(kNames, [name](std::string_view n) {
-    return n.size() == name.size() && same_name(n, name);
-  });
+  return std::ranges::any_of(
+      kNames, [name](std::string_view n) { return n.size() == name.size() && same_name(n, name); });
 }
 
 Result<void> check_headers(const Headers& headers) {

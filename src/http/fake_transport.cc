@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "async/runtime_core.h"
@@ -29,10 +30,10 @@ struct FakeTransport::State : std::enable_shared_from_this<State> {
     Handler handler;
     {
       const detail::MutexLock lock(mutex);
-      const auto found = std::find_if(handlers.rbegin(), handlers.rend(), [&](const auto& entry) {
-        return path.ends_with(entry.first);
-      });
-      if (found != handlers.rend()) handler = found->second;
+      auto newest_first = handlers | std::views::reverse;
+      const auto found = std::ranges::find_if(
+          newest_first, [&](const auto& entry) { return path.ends_with(entry.first); });
+      if (found != newest_first.end()) handler = found->second;
     }
     if (handler) return handler(request);
     return {.status = 404,

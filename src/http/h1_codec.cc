@@ -18,7 +18,7 @@ void H1Codec::start(std::shared_ptr<Exchange> exchange, TimePoint now) {
   exchange_->last_activity = now;
   exchange_->is_on_reused = std::exchange(was_used_, true);
   has_received_ = false;
-  parser_.emplace(*exchange_, limits_, H1Parser::Expect::message);
+  parser_ = std::make_unique<H1Parser>(*exchange_, limits_, H1Parser::Expect::message);
   write_head();
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "http/exchange.h"
@@ -36,7 +35,7 @@ class H1Codec final : public Codec {
   HeadLimits limits_;
   const Proxy* proxy_;
   std::shared_ptr<Exchange> exchange_;
-  std::optional<H1Parser> parser_;
+  std::unique_ptr<H1Parser> parser_;
   std::string head_;  // and a small body with it
   std::size_t head_sent_ = 0;
   bool has_received_ = false;  // anything of the current answer

@@ -65,7 +65,7 @@ Task<ClientConfigResponse> fetch_config(std::shared_ptr<SessionCore> core,
       .path = "/api/v1/client/config", .body = std::move(body), .pool = http::PoolKind::config};
   auto call = core->api->call(std::move(request), std::move(tokens));
   TINKER_CO_TRY(const auto response, co_await std::move(call));
-  co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config");
+  co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config", *core->api);
 }
 
 void log_messages(const SessionCore& core, const CreateSessionResponse& answer) {  // R4.1

@@ -14,10 +14,14 @@ namespace tinker::session {
 
 /// Reads the JSON of a 2xx answer; what does not fit is `invalid_response`, naming the endpoint.
 template <typename Answer>
-Result<Answer> read_answer(const http::Response& response, const std::string& endpoint) {
+Result<Answer> read_answer(const http::Response& response,
+                           const std::string& endpoint,
+                           const http::ApiClient& api) {
   auto answer = wire::decode_json<Answer>(response.body);
-  if (!answer) return std::move(answer).error().with_context(base::concat("answer of ", endpoint));
-  return answer;
+  if (answer) return answer;
+  Error error = std::move(answer).error();
+  error.message = api.redact(std::move(error.message));  // it may quote the answer
+  return std::move(error).with_context(base::concat("answer of ", endpoint));
 }
 
 /// Makes a call with the session's credential and reads the JSON of its answer. HTTP-layer retries
@@ -27,7 +31,7 @@ async::Task<Answer> call_json(std::shared_ptr<SessionCore> session, http::Call c
   const std::string endpoint = call.endpoint.empty() ? call.path : call.endpoint;
   auto answer = session->api->call(std::move(call), session->tokens);
   TINKER_CO_TRY(const auto response, co_await std::move(answer));
-  co_return read_answer<Answer>(response, endpoint);
+  co_return read_answer<Answer>(response, endpoint, *session->api);
 }
 
 /// `value` as the body of a call.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "support/certificates.h"
+#include "support/http_matchers.h"
 #include "support/loop_fixture.h"
 #include "support/process.h"
 #include "tinker/testing/matchers.h"
@@ -16,25 +17,18 @@ namespace {
 
 using ::testing::_;
 using ::testing::AllOf;
-using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::tinker::testing::find_program;
 using ::tinker::testing::free_port;
+using ::tinker::testing::HasBody;
+using ::tinker::testing::HasStatus;
 using ::tinker::testing::Identity;
 using ::tinker::testing::IsError;
-using ::tinker::testing::IsOkAndHolds;
 using ::tinker::testing::make_authority;
 using ::tinker::testing::make_identity;
 using ::tinker::testing::Process;
 using ::tinker::testing::TemporaryFolder;
-
-auto HasBody(std::string body) {
-  return IsOkAndHolds(Field(&Response::body, std::move(body)));
-}
-auto HasStatus(int status) {
-  return IsOkAndHolds(Field(&Response::status, status));
-}
 
 std::string noise(std::size_t size) {
   std::string out(size, '\0');

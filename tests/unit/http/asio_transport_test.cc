@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "support/http_matchers.h"
 #include "support/loop_fixture.h"
 #include "support/tcp_server.h"
 #include "tinker/testing/matchers.h"
@@ -16,26 +17,17 @@ namespace {
 
 using ::testing::_;
 using ::testing::AllOf;
-using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::tinker::testing::HasBody;
+using ::tinker::testing::HasStatus;
 using ::tinker::testing::IsError;
-using ::tinker::testing::IsOkAndHolds;
 using ::tinker::testing::TcpPeer;
 using ::tinker::testing::TcpServer;
 using namespace std::chrono_literals;
 
-// Time-outs in these tests are long where they must not fire, and as short as they can be where
-// they must.
 class AsioTransportTest : public ::tinker::testing::LoopFixture {};
-
-auto HasBody(std::string body) {
-  return IsOkAndHolds(Field(&Response::body, std::move(body)));
-}
-auto HasStatus(int status) {
-  return IsOkAndHolds(Field(&Response::status, status));
-}
 
 /// Answers every request with its number on this connection.
 void count_requests(TcpPeer& peer, int) {
@@ -56,125 +48,6 @@ TEST_F(AsioTransportTest, SendsARequestAndBringsTheAnswer) {
                     HasSubstr("\r\nX-API-Key: k\r\n"),
                     ::testing::EndsWith("\r\n\r\nhello")));
   EXPECT_EQ(response->headers.find("x-y"), "z");
-}
-
-TEST_F(AsioTransportTest, KeepsConnectionsAndUsesThemAgain) {
-  TcpServer server(count_requests);
-  const auto http = transport();
-
-  for (const char* number : {"1", "2", "3"}) {
-    EXPECT_THAT(http->send(get(server.url())).get(), HasBody(number));
-  }
-
-  EXPECT_EQ(server.accepted(), 1);
-}
-
-// PROTOCOL 2.2: connections are never shared between pools.
-TEST_F(AsioTransportTest, ChannelsShareNoConnection) {
-  TcpServer server(count_requests);
-  const auto http = transport();
-
-  for (const std::uint64_t channel : {1U, 2U}) {
-    auto request = get(server.url());
-    request.channel = channel;
-    EXPECT_THAT(http->send(std::move(request)).get(), HasBody("1"));
-  }
-
-  EXPECT_EQ(server.accepted(), 2);
-}
-
-TEST_F(AsioTransportTest, OpensAConnectionForEachRequestInFlight) {
-  constexpr int kCount = 10;
-  std::latch all(kCount);
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    all.arrive_and_wait();
-    peer.respond("x");
-    peer.wait_for_end();
-  });
-  const auto http = transport();
-  std::vector<Future<Response>> futures;
-
-  for (int i = 0; i < kCount; ++i) futures.push_back(http->send(get(server.url())));
-
-  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
-  EXPECT_EQ(server.accepted(), kCount);
-}
-
-TEST_F(AsioTransportTest, NeverOpensMoreThanTheLimit) {
-  TcpServer server(count_requests);
-  const auto http = transport({.max_connections_per_channel = 2});
-  std::vector<Future<Response>> futures;
-
-  for (int i = 0; i < 20; ++i) futures.push_back(http->send(get(server.url())));
-
-  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
-  EXPECT_LE(server.accepted(), 2);
-}
-
-TEST_F(AsioTransportTest, ClosesIdleConnectionsBeyondTheLimit) {
-  constexpr int kCount = 4;
-  std::latch all(kCount);
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    all.arrive_and_wait();
-    peer.respond("x");
-    peer.wait_for_end();
-  });
-  const auto http = transport({.max_idle_per_channel = 1});
-  std::vector<Future<Response>> futures;
-  for (int i = 0; i < kCount; ++i) futures.push_back(http->send(get(server.url())));
-  for (auto& future : futures) EXPECT_THAT(future.get(), HasStatus(200));
-
-  server.wait_until_ended(kCount - 1);
-}
-
-TEST_F(AsioTransportTest, ClosesConnectionsThatAreIdleForLong) {
-  TcpServer server(count_requests);
-  const auto http = transport({.idle_timeout = 1ms});
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
-
-  server.wait_until_ended(1);
-
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
-}
-
-TEST_F(AsioTransportTest, SendsAgainWhenTheServerHadClosedTheConnection) {
-  TcpServer server([](TcpPeer& peer, int index) {
-    peer.read_request();
-    peer.respond("connection " + std::to_string(index));
-    if (index == 0) peer.read_request();  // and goes away with it
-  });
-  const auto http = transport();
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("connection 0"));
-
-  EXPECT_THAT(http->send(post(server.url(), "again")).get(), HasBody("connection 1"));
-}
-
-TEST_F(AsioTransportTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
-  TcpServer server([](TcpPeer& peer, int index) {
-    peer.read_request();
-    if (index == 0) peer.respond("fine");
-    if (index == 0) peer.read_request();
-    peer.reset();
-  });
-  const auto http = transport();
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("fine"));
-
-  EXPECT_THAT(http->send(get(server.url())).get(), IsError(ErrorCode::connection_failed, _));
-
-  EXPECT_EQ(server.accepted(), 2);
-}
-
-TEST_F(AsioTransportTest, AConnectionThatClosesAfterItsAnswerIsReplaced) {
-  TcpServer server([](TcpPeer& peer, int index) {
-    peer.read_request();
-    peer.respond(std::to_string(index), "Connection: close\r\n");
-  });
-  const auto http = transport();
-
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("0"));
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
 }
 
 TEST_F(AsioTransportTest, AnswersComeInManyForms) {
@@ -308,207 +181,6 @@ TEST_F(AsioTransportTest, RefusesBrokenCompressionAndBombs) {
 
   EXPECT_THAT(outcome("not compressed"), IsError(ErrorCode::invalid_response, _));
   EXPECT_THAT(outcome(gzip(std::string(2'000'000, 'x'))), IsError(ErrorCode::invalid_response, _));
-}
-
-TEST_F(AsioTransportTest, GivesUpOnAServerThatDoesNotAnswer) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
-  auto request = get(server.url());
-  request.timeouts.read = 5ms;
-
-  EXPECT_THAT(transport()->send(std::move(request)).get(),
-              IsError(ErrorCode::timed_out, HasSubstr("no answer within 5 ms")));
-  server.wait_until_ended(1);
-}
-
-TEST_F(AsioTransportTest, GivesUpOnAnAnswerThatStandsStill) {
-  TcpServer server([](TcpPeer& peer, int) {
-    peer.read_request();
-    peer.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
-    peer.wait_for_end();
-  });
-  auto request = get(server.url());
-  request.timeouts.read = 500ms;
-
-  EXPECT_THAT(transport()->send(std::move(request)).get(),
-              IsError(ErrorCode::timed_out, HasSubstr("stood still for 500 ms")));
-}
-
-TEST_F(AsioTransportTest, ALongAnswerIsNoTimeOutWhileItMoves) {
-  constexpr auto kTimeout = 1000ms;
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    peer.write("HTTP/1.1 200 OK\r\n\r\n");
-    const auto end = std::chrono::steady_clock::now() + kTimeout * 3 / 2;
-    while (std::chrono::steady_clock::now() < end && !peer.is_over()) peer.write("x");
-    peer.finish();
-    peer.wait_for_end();
-  });
-  auto request = get(server.url());
-  request.timeouts.read = kTimeout;
-
-  EXPECT_THAT(transport()->send(std::move(request)).get(), HasStatus(200));
-}
-
-TEST_F(AsioTransportTest, GivesUpOnAServerThatTakesNothing) {
-  std::latch done(1);
-  TcpServer server([&](TcpPeer&, int) { done.wait(); });
-  auto request = post(server.url(), std::string(50'000'000, 'x'));
-  request.timeouts.write = 50ms;
-
-  EXPECT_THAT(transport()->send(std::move(request)).get(),
-              IsError(ErrorCode::timed_out, HasSubstr("took nothing of the request for 50 ms")));
-  done.count_down();
-}
-
-TEST_F(AsioTransportTest, GivesUpWaitingForAFreeConnection) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
-  const auto http = transport({.max_connections_per_channel = 1});
-  auto first = http->send(get(server.url()));
-  auto request = get(server.url());
-  request.timeouts.queue = 5ms;
-
-  EXPECT_THAT(http->send(std::move(request)).get(),
-              IsError(ErrorCode::timed_out, HasSubstr("no free connection within 5 ms")));
-  EXPECT_FALSE(first.is_ready());
-}
-
-TEST_F(AsioTransportTest, GivesUpConnecting) {
-  TcpServer silent([](TcpPeer& peer, int) { peer.wait_for_end(); });
-  auto request = get("https://127.0.0.1:" + std::to_string(silent.port()));
-  request.timeouts.connect = 5ms;
-
-  EXPECT_THAT(transport()->send(std::move(request)).get(),
-              IsError(ErrorCode::timed_out, HasSubstr("no connection to 127.0.0.1:")));
-}
-
-std::uint16_t unused_port() {
-  TcpServer server([](TcpPeer&, int) {});
-  return server.port();
-}
-
-TEST_F(AsioTransportTest, SaysWhereAConnectionWasRefused) {
-  const std::string port = std::to_string(unused_port());
-
-  EXPECT_THAT(transport()->send(get("http://127.0.0.1:" + port)).get(),
-              IsError(ErrorCode::connection_failed,
-                      HasSubstr("connection to 127.0.0.1:" + port + " refused")));
-}
-
-TEST_F(AsioTransportTest, TriesTheNextAddressOfAName) {
-  TcpServer server(count_requests);  // on 127.0.0.1 only; localhost may be ::1 first
-
-  EXPECT_THAT(transport()->send(get("http://localhost:" + std::to_string(server.port()))).get(),
-              HasBody("1"));
-}
-
-TEST_F(AsioTransportTest, CancellingEndsTheRequestAndItsConnection) {
-  std::latch asked(1);
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    asked.count_down();
-    peer.wait_for_end();
-  });
-  const auto http = transport();
-  auto future = http->send(get(server.url()));
-  asked.wait();
-
-  future.cancel();
-
-  EXPECT_THAT(future.get(), IsError(ErrorCode::cancelled, _));
-  server.wait_until_ended(1);
-}
-
-TEST_F(AsioTransportTest, CancelsWhatIsStillWaiting) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
-  const auto http = transport({.max_connections_per_channel = 1});
-  auto first = http->send(get(server.url()));
-  auto second = http->send(get(server.url()));
-
-  second.cancel();
-
-  EXPECT_THAT(second.get(), IsError(ErrorCode::cancelled, _));
-  EXPECT_FALSE(first.is_ready());
-}
-
-TEST_F(AsioTransportTest, ItsEndCancelsWhatIsInFlight) {
-  std::latch asked(1);
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    asked.count_down();
-    peer.wait_for_end();
-  });
-  auto http = transport({.max_connections_per_channel = 1});
-  auto sent = http->send(get(server.url()));
-  auto waiting = http->send(get(server.url()));
-  asked.wait();
-
-  http.reset();
-
-  EXPECT_THAT(sent.get(), IsError(ErrorCode::cancelled, _));
-  EXPECT_THAT(waiting.get(), IsError(ErrorCode::cancelled, _));
-  server.wait_until_ended(1);
-}
-
-TEST(AsioTransportShutdown, TheEndOfTheLoopCancelsWhatIsInFlight) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
-  auto loop = async::AsioLoop::create();
-  std::thread thread([loop] { loop->run(); });
-  auto http =
-      AsioTransport::create(loop, std::make_shared<async::ThreadPool>("w", 1), TransportOptions());
-  auto future = http->send({.method = Method::get, .url = server.url()});
-
-  loop->post([loop, http = std::move(http)]() mutable {
-    http.reset();  // as RuntimeCore::clear_shared does
-    loop->stop();
-  });
-  thread.join();
-
-  EXPECT_THAT(future.get(), IsError(ErrorCode::cancelled, _));
-}
-
-TEST(AsioTransportShutdown, ALoopThatHasEndedTakesNoRequests) {
-  auto loop = async::AsioLoop::create();
-  loop->stop();
-  const auto http = AsioTransport::create(loop, nullptr, TransportOptions());
-
-  EXPECT_THAT(http->send({.url = "http://127.0.0.1:1"}).get(), IsError(ErrorCode::cancelled, _));
-}
-
-TEST_F(AsioTransportTest, ClosingAChannelClosesItsIdleConnectionsOnly) {
-  TcpServer server(count_requests);
-  const auto http = transport();
-  auto other = get(server.url());
-  other.channel = 1;
-  auto again = other;
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
-  EXPECT_THAT(http->send(std::move(other)).get(), HasBody("1"));
-
-  http->close_channel(0);
-
-  server.wait_until_ended(1);
-  EXPECT_THAT(http->send(std::move(again)).get(), HasBody("2"));
-  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("1"));
-}
-
-TEST_F(AsioTransportTest, ClosingAChannelLetsBusyConnectionsFinish) {
-  std::latch asked(1);
-  std::latch closed(1);
-  TcpServer server([&](TcpPeer& peer, int) {
-    peer.read_request();
-    asked.count_down();
-    closed.wait();
-    peer.respond("fine");
-    peer.wait_for_end();
-  });
-  const auto http = transport();
-  auto future = http->send(get(server.url()));
-  asked.wait();
-
-  http->close_channel(0);
-  closed.count_down();
-
-  EXPECT_THAT(future.get(), HasBody("fine"));
-  server.wait_until_ended(1);
 }
 
 TEST_F(AsioTransportTest, RefusesWhatCannotBeSent) {

@@ -6,6 +6,7 @@
 
 #include "http/asio_transport.h"
 #include "support/h2_peer.h"
+#include "support/http_matchers.h"
 #include "support/loop_fixture.h"
 #include "support/tcp_server.h"
 #include "tinker/testing/matchers.h"
@@ -18,6 +19,7 @@ using ::testing::AnyOf;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::tinker::testing::H2Peer;
+using ::tinker::testing::HasBody;
 using ::tinker::testing::Identity;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOkAndHolds;
@@ -25,10 +27,6 @@ using ::tinker::testing::make_authority;
 using ::tinker::testing::make_identity;
 using ::tinker::testing::TcpPeer;
 using ::tinker::testing::TcpServer;
-
-auto HasBody(std::string body) {
-  return IsOkAndHolds(Field(&Response::body, std::move(body)));
-}
 
 /// Runs the server's side of HTTP/2; `react` is called after each piece of input.
 template <typename React>

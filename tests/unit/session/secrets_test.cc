@@ -106,6 +106,9 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
       "/down",
       {{.error = Error{.code = ErrorCode::connection_failed, .message = "reset after " + jwt}}});
   expect_failure(run(session->api->call({.path = "/down", .max_retries = 1}, session->tokens)));
+  // The path to what is wrong names members of the answer.
+  server->reply("/odd", {{.body = R"({")" + std::string(kKey) + R"(": )"}});
+  expect_failure(run(call_json<UntypedApiFuture>(session, {.path = "/odd"})));
   server->handle("/session_heartbeat", [](const auto& request) { return echo(request, 500); });
   server->handle("/auth/token", [](const auto& request) { return echo(request, 500); });
   server->handle("/dynamic_config", [](const auto& request) { return echo(request, 500); });
@@ -124,7 +127,7 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
   std::string reports;
   for (const auto& sent : server->sent("/telemetry")) reports += http::view(sent.request.body);
 
-  EXPECT_EQ(errors.size(), 12U);
+  EXPECT_EQ(errors.size(), 13U);
   EXPECT_THAT(reports, HasSubstr("APIFuture.result_async"));
   EXPECT_THAT(log.text(), HasSubstr("retrieve_future"));
   for (const auto& error : errors) expect_no_secret("an error", error);
