@@ -85,6 +85,8 @@ class Headers::Iterator {
   using pointer = void;
   using reference = Header;
 
+  Iterator() = default;
+
   Header operator*() const noexcept { return headers_->header(headers_->entries_[index_]); }
   Iterator& operator++() noexcept {
     ++index_;
@@ -102,8 +104,8 @@ class Headers::Iterator {
   Iterator(const Headers* headers, std::size_t index) noexcept
       : headers_(headers), index_(index) {}
 
-  const Headers* headers_;
-  std::size_t index_;
+  const Headers* headers_ = nullptr;
+  std::size_t index_ = 0;
 };
 
 inline Headers::Iterator Headers::begin() const noexcept {

@@ -6,9 +6,8 @@
 namespace tinker::http {
 
 bool same_name(std::string_view a, std::string_view b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return ascii::to_lower(x) == ascii::to_lower(y);
-  });
+  return std::ranges::equal(
+      a, b, [](char x, char y) { return ascii::to_lower(x) == ascii::to_lower(y); });
 }
 
 void Headers::reserve(std::size_t count, std::size_t bytes) {
@@ -54,7 +53,7 @@ std::optional<std::string_view> Headers::find(std::string_view name) const noexc
 }
 
 bool operator==(const Headers& a, const Headers& b) noexcept {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  return std::ranges::equal(a, b);
 }
 
 std::string_view to_string(Method method) noexcept {
