@@ -9,6 +9,8 @@
 
 using namespace std::chrono_literals;
 
+namespace {
+
 // Stands for any call of the library: the work is under way when it returns.
 tinker::Future<int> square(const tinker::Runtime& runtime, int number) {
   tinker::Promise<int> promise(runtime.callbacks());
@@ -32,6 +34,8 @@ tinker::Future<int> sum_of_squares(tinker::Runtime runtime, int a, int b) {
   TINKER_CO_TRY(const int right, co_await std::move(second));
   co_return left + right;
 }
+
+}  // namespace
 
 int main() {
   const auto runtime = tinker::Runtime::start();

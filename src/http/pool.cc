@@ -48,8 +48,7 @@ Pool::~Pool() {
 
 Pool::Lease Pool::lease() {
   const std::size_t limit = requests_per_channel(kind_);
-  auto slot =
-      std::find_if(slots_.begin(), slots_.end(), [limit](const Slot& s) { return s.busy < limit; });
+  auto slot = std::ranges::find_if(slots_, [limit](const Slot& s) { return s.busy < limit; });
   if (slot == slots_.end()) slot = slots_.insert(slots_.end(), Slot{.channel = next_channel()});
   ++slot->busy;
   return {shared_from_this(), slot};

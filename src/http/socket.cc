@@ -83,10 +83,11 @@ Socket::~Socket() {
 void Socket::connect(const Address& address, UniqueFunction<void(Result<void>)> done) {
   boost::system::error_code ec;
   tcp::socket& socket = state_->socket;
-  // These give back the error that they also store.
+  // NOLINTBEGIN(bugprone-unused-return-value): they give back the error that they also store.
   (void)socket.open(address.is_v6 ? tcp::v6() : tcp::v4(), ec);
   if (!ec) (void)socket.native_non_blocking(true, ec);
   if (!ec) (void)socket.set_option(tcp::no_delay(true), ec);
+  // NOLINTEND(bugprone-unused-return-value)
   // An invalid socket fails in async_connect as well, and reports that later, as all callbacks
   // come.
   socket.async_connect(
@@ -131,6 +132,7 @@ void Socket::wait_writable(UniqueFunction<void()> ready) {
 
 void Socket::close() noexcept {
   boost::system::error_code ignored;
+  // NOLINTNEXTLINE(bugprone-unused-return-value): it gives back what it also stores.
   (void)state_->socket.close(ignored);
 }
 

@@ -99,7 +99,7 @@ Result<TlsContext::Digest> TlsContext::parse_pin(std::string_view text) {
     return digest;
   }
   return options_error(base::concat(
-      "pinned key \"", text, "\" is neither \"sha256//\" and base64 nor 64 hexadecimal digits"));
+      "pinned key \"", text, R"(" is neither "sha256//" and base64 nor 64 hexadecimal digits)"));
 }
 
 bool TlsContext::is_pinned(const x509_st& certificate) const {

@@ -39,7 +39,7 @@ std::vector<std::string> session_tags(const Environment& environment) {
   for (std::size_t begin = 0; begin <= text->size();) {
     const std::size_t end = std::min(text->find(',', begin), text->size());
     auto tag = text->substr(begin, end - begin);
-    if (std::find(tags.begin(), tags.end(), tag) == tags.end()) tags.push_back(std::move(tag));
+    if (std::ranges::find(tags, tag) == tags.end()) tags.push_back(std::move(tag));
     begin = end + 1;
   }
   return tags;

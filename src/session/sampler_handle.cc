@@ -25,7 +25,7 @@ Result<void> check_members(const Json& value,
   const auto* object = value.get_if<Json::Object>();
   if (object == nullptr) return bad_handle(base::concat(where, " is not an object"));
   for (const auto& [name, member] : *object) {
-    if (std::find(allowed.begin(), allowed.end(), name) == allowed.end()) {
+    if (std::ranges::find(allowed, name) == allowed.end()) {
       return bad_handle(base::concat(where, " has a member that is not known, \"", name, "\""));
     }
   }
@@ -71,15 +71,15 @@ Result<std::string> encode_sampler_handle(const SamplerHandle& handle) {
                                   {"record_stability_info", handle.record_stability_info}};
   TINKER_TRY(const std::string text, wire::encode_json(whole));
   std::string out = wire::to_base64(text);
-  std::replace(out.begin(), out.end(), '+', '-');
-  std::replace(out.begin(), out.end(), '/', '_');
+  std::ranges::replace(out, '+', '-');
+  std::ranges::replace(out, '/', '_');
   return out;
 }
 
 Result<SamplerHandle> decode_sampler_handle(std::string_view text) {
   std::string standard(text);
-  std::replace(standard.begin(), standard.end(), '-', '+');
-  std::replace(standard.begin(), standard.end(), '_', '/');
+  std::ranges::replace(standard, '-', '+');
+  std::ranges::replace(standard, '_', '/');
   const auto bytes = wire::from_base64(standard);
   if (!bytes) return bad_handle("expected URL-safe base64");
   const auto parsed = wire::decode_json<Json>(*bytes);

@@ -39,7 +39,7 @@ std::string noise(std::size_t size) {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void write_file(const std::string& path, std::string_view text) {
@@ -96,10 +96,10 @@ class NginxTest : public PeerTest {
     add_certificate("self", make_identity({}));
     const Identity stranger = make_authority("Stranger");
     add_certificate("unknown", make_identity({}, &stranger));
-    std::string servers = server(plain, "", "") + server(h2, "ssl http2", "good") +
-                          server(h1_tls, "ssl", "good") + server(expired, "ssl", "expired") +
-                          server(other, "ssl", "other") + server(self_signed, "ssl", "self") +
-                          server(unknown, "ssl", "unknown");
+    const std::string servers = server(plain, "", "") + server(h2, "ssl http2", "good") +
+                                server(h1_tls, "ssl", "good") + server(expired, "ssl", "expired") +
+                                server(other, "ssl", "other") + server(self_signed, "ssl", "self") +
+                                server(unknown, "ssl", "unknown");
     std::string config =
         "daemon off; worker_processes 1; pid " + folder.file("nginx.pid") + "; error_log " +
         folder.file("error.log") +

@@ -53,18 +53,20 @@ struct Fixed {
   std::string_view body;
 };
 constexpr std::array<Fixed, 9> kFixed = {{
-    {"/client/dynamic_config", "{}"},
-    {"/create_session", R"({"type":"create_session","session_id":"session-1"})"},
-    {"/create_sampling_session",
-     R"({"type":"create_sampling_session","sampling_session_id":"session-1:sample:0"})"},
-    {"/telemetry", R"({"status":"accepted"})"},
-    {"/get_server_capabilities", R"({"supported_models":[{"model_name":"load/model"}]})"},
-    {"/healthz", R"({"status":"ok"})"},
-    {"/finish", "{}"},
-    {"/cancel_future", "{}"},
+    {.path = "/client/dynamic_config", .body = "{}"},
+    {.path = "/create_session", .body = R"({"type":"create_session","session_id":"session-1"})"},
+    {.path = "/create_sampling_session",
+     .body = R"({"type":"create_sampling_session","sampling_session_id":"session-1:sample:0"})"},
+    {.path = "/telemetry", .body = R"({"status":"accepted"})"},
+    {.path = "/get_server_capabilities",
+     .body = R"({"supported_models":[{"model_name":"load/model"}]})"},
+    {.path = "/healthz", .body = R"({"status":"ok"})"},
+    {.path = "/finish", .body = "{}"},
+    {.path = "/cancel_future", .body = "{}"},
     // {"exp":4102444800,"sub":"tml:organization_user:abc","org_id":"lab"}
-    {"/auth/token",
-     R"({"jwt":"eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDAsInN1YiI6InRtbDpvcmdhbml6YXRpb25fdXNlcjphYmMiLCJvcmdfaWQiOiJsYWIifQ.c2ln"})"},
+    {.path = "/auth/token",
+     .body =
+         R"({"jwt":"eyJhbGciOiJub25lIn0.eyJleHAiOjQxMDI0NDQ4MDAsInN1YiI6InRtbDpvcmdhbml6YXRpb25fdXNlcjphYmMiLCJvcmdfaWQiOiJsYWIifQ.c2ln"})"},
 }};
 
 }  // namespace
@@ -128,8 +130,8 @@ void Api::fill(Answer& answer, const Request& request, Time now) {
     return;
   }
   if (path.ends_with("/release")) is_release_due_ = true;
-  const auto* const fixed = std::find_if(
-      kFixed.begin(), kFixed.end(), [&](const Fixed& entry) { return path.ends_with(entry.path); });
+  const auto* const fixed =
+      std::ranges::find_if(kFixed, [&](const Fixed& entry) { return path.ends_with(entry.path); });
   answer.body = fixed != kFixed.end() ? fixed->body : R"({"status":"ok","type":"untyped"})";
 }
 
@@ -156,11 +158,11 @@ void Api::retrieve(Answer& answer, const Request& request) {
     answer.body = R"({"status":"ok"})";
     return;
   }
-  static const std::string kOne = sample_response(1);
+  static const std::string one = sample_response(1);
   const auto id = after(request.body, R"("request_id":")", "\"");
   const auto count = id.substr(std::min(id.rfind('-') + 1, id.size()));
   answer.content_type = "application/x-protobuf";
-  answer.body = count == "1" ? kOne : sample_response(number_after(count, "", 1));
+  answer.body = count == "1" ? one : sample_response(number_after(count, "", 1));
 }
 
 void Api::retrieve_all(Answer& answer, const Request& request, Time now) {

@@ -55,12 +55,12 @@ struct FreeSession {
 class H2 final : public Protocol {
  public:
   explicit H2(Connection& connection) : connection_(connection) {
-    static const auto* const kCallbacks = make_callbacks();
+    static const auto* const callbacks = make_callbacks();
     nghttp2_option* options = nullptr;
     nghttp2_option_new(&options);
     nghttp2_option_set_max_send_header_block_length(options, std::size_t{1} << 20U);
     nghttp2_session* session = nullptr;
-    nghttp2_session_server_new2(&session, kCallbacks, this, options);
+    nghttp2_session_server_new2(&session, callbacks, this, options);
     nghttp2_option_del(options);
     session_.reset(session);
     const std::array settings = {
@@ -146,6 +146,7 @@ class H2 final : public Protocol {
     return out;
   }
 
+  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
   static int on_header(nghttp2_session* /*session*/,
                        const nghttp2_frame* frame,
                        const std::uint8_t* name_bytes,
@@ -253,8 +254,8 @@ class H2 final : public Protocol {
     if (!plan.retry_after_ms.empty()) head.push_back(field("retry-after-ms", plan.retry_after_ms));
     if (plan.fault == Fault::bad_gzip) head.push_back(field("content-encoding", "gzip"));
     // Fits the compression table, so that all but the first take a byte each.
-    static const std::string kPad(3000, '~');
-    if (plan.fault == Fault::big_headers) head.insert(head.end(), 134, field("x-pad", kPad));
+    static const std::string pad(3000, '~');
+    if (plan.fault == Fault::big_headers) head.insert(head.end(), 134, field("x-pad", pad));
 
     nghttp2_data_provider body = {.source = {.ptr = &stream}, .read_callback = read_body};
     const bool has_body = !answer.body.empty();
@@ -262,6 +263,7 @@ class H2 final : public Protocol {
         session_.get(), stream.id, head.data(), head.size(), has_body ? &body : nullptr);
   }
 
+  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
   static ssize_t read_body(nghttp2_session* /*session*/,
                            std::int32_t /*id*/,
                            std::uint8_t* into,
@@ -274,7 +276,7 @@ class H2 final : public Protocol {
                            .substr(stream.sent, std::min(room, stream.allowed - stream.sent));
     const bool is_at_end = stream.sent + piece.size() == stream.answer.body.size();
     if (piece.empty() && !is_at_end && !stream.is_ended_early) return NGHTTP2_ERR_DEFERRED;
-    std::copy(piece.begin(), piece.end(), into);
+    std::ranges::copy(piece, into);
     stream.sent += piece.size();
     const bool is_cut = stream.is_ended_early && stream.sent == stream.allowed;
     if (is_at_end || is_cut) *flags |= NGHTTP2_DATA_FLAG_EOF;

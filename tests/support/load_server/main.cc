@@ -17,8 +17,9 @@ namespace {
 
 template <typename Number>
 bool read_number(std::string_view text, Number& out) {
-  const char* const end = text.data() + text.size();
-  return std::from_chars(text.data(), end, out).ptr == end;
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  return std::from_chars(begin, end, out).ptr == end;
 }
 
 bool read_option(std::string_view name, std::string_view value, ServerOptions& options) {

@@ -42,8 +42,9 @@ Result<Fault> parse_fault(std::string_view name) {
 
 template <typename Number>
 Result<void> parse_number(std::string_view text, Number& out) {
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, out);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [at, error] = std::from_chars(begin, end, out);
   if (error == std::errc() && at == end) return {};
   return Error{.code = ErrorCode::invalid_argument,
                .message = base::concat("expected a number, got \"", text, "\"")};

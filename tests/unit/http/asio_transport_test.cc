@@ -35,7 +35,8 @@ void count_requests(TcpPeer& peer, int) {
 }
 
 TEST_F(AsioTransportTest, SendsARequestAndBringsTheAnswer) {
-  TcpServer server([](TcpPeer& peer, int) { peer.respond(peer.read_request(), "X-Y: z\r\n"); });
+  const TcpServer server(
+      [](TcpPeer& peer, int) { peer.respond(peer.read_request(), "X-Y: z\r\n"); });
   const auto http = transport();
   auto request = post(server.url("/path?q=1"), "hello");
   request.headers.add("X-API-Key", "k");
@@ -52,7 +53,7 @@ TEST_F(AsioTransportTest, SendsARequestAndBringsTheAnswer) {
 
 TEST_F(AsioTransportTest, AnswersComeInManyForms) {
   const auto answer_of = [&](const std::string& bytes) {
-    TcpServer server([&](TcpPeer& peer, int) {
+    const TcpServer server([&](TcpPeer& peer, int) {
       peer.read_request();
       peer.write(bytes);
       peer.finish();
@@ -79,7 +80,7 @@ TEST_F(AsioTransportTest, AnswersComeInManyForms) {
 }
 
 TEST_F(AsioTransportTest, AResetInTheMiddleIsAFailure) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
     peer.reset();
@@ -89,7 +90,7 @@ TEST_F(AsioTransportTest, AResetInTheMiddleIsAFailure) {
 }
 
 TEST_F(AsioTransportTest, AnEarlyAnswerToALongRequestCounts) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read();
     peer.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
     peer.wait_for_end();
@@ -100,7 +101,7 @@ TEST_F(AsioTransportTest, AnEarlyAnswerToALongRequestCounts) {
 }
 
 TEST_F(AsioTransportTest, AnEarlyAnswerCountsAlsoIfTheServerClosesAtOnce) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read();
     peer.write("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno");
   });
@@ -110,7 +111,7 @@ TEST_F(AsioTransportTest, AnEarlyAnswerCountsAlsoIfTheServerClosesAtOnce) {
 }
 
 TEST_F(AsioTransportTest, CarriesLargeBodiesBothWays) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     const std::string request = peer.read_request();
     peer.respond(request.substr(request.find("\r\n\r\n") + 4));
   });
@@ -124,7 +125,7 @@ TEST_F(AsioTransportTest, CarriesLargeBodiesBothWays) {
 }
 
 TEST_F(AsioTransportTest, RefusesAnAnswerThatIsTooLong) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 200 OK\r\n\r\n");
     while (!peer.is_over()) peer.write(std::string(1000, 'x'));
@@ -155,7 +156,7 @@ TEST_F(AsioTransportTest, DecompressesSmallAndLargeAnswers) {
   std::uint32_t state = 1;
   for (char& c : noise) c = static_cast<char>((state = state * 1'664'525 + 1'013'904'223) >> 24U);
   for (const std::string& text : {std::string("small"), noise}) {
-    TcpServer server([&](TcpPeer& peer, int) {
+    const TcpServer server([&](TcpPeer& peer, int) {
       peer.read_request();
       peer.respond(gzip(text), "Content-Encoding: gzip\r\n");
     });
@@ -170,7 +171,7 @@ TEST_F(AsioTransportTest, DecompressesSmallAndLargeAnswers) {
 
 TEST_F(AsioTransportTest, RefusesBrokenCompressionAndBombs) {
   const auto outcome = [&](const std::string& body) {
-    TcpServer server([&](TcpPeer& peer, int) {
+    const TcpServer server([&](TcpPeer& peer, int) {
       peer.read_request();
       peer.respond(body, "Content-Encoding: gzip\r\n");
     });
@@ -223,7 +224,7 @@ TEST_F(AsioTransportTest, CanBeUsedFromManyThreads) {
 }
 
 TEST_F(AsioTransportTest, SpeaksToAProxyInFullUrls) {
-  TcpServer proxy([](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
+  const TcpServer proxy([](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
   const auto http =
       transport({.proxy = Secret("http://user:pass@127.0.0.1:" + std::to_string(proxy.port()))});
 
@@ -236,7 +237,7 @@ TEST_F(AsioTransportTest, SpeaksToAProxyInFullUrls) {
 }
 
 TEST_F(AsioTransportTest, AProxyThatRefusesATunnelIsAConnectionError) {
-  TcpServer proxy([](TcpPeer& peer, int) {
+  const TcpServer proxy([](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
   });

@@ -105,7 +105,8 @@ TEST_F(AsioTransportTlsTest, AServerOfHttp1GetsAConnectionForEachRequest) {
 }
 
 TEST_F(AsioTransportTlsTest, Http2CanBeTurnedOff) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
+  const TcpServer server(
+      identity, "h2", [](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
 
   const auto result =
       transport({.ca_file = ca_file, .enable_http2 = false})->send(get(server.url())).get();
@@ -114,7 +115,7 @@ TEST_F(AsioTransportTlsTest, Http2CanBeTurnedOff) {
 }
 
 TEST_F(AsioTransportTlsTest, CarriesLargeBodiesBothWays) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+  const TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
     H2Peer h2;
     std::int32_t answered = 0;
     serve_h2(peer, h2, [&] {
@@ -148,7 +149,6 @@ TEST_F(AsioTransportTlsTest, WhatAGoAwayLeavesOutIsSentAgainElsewhere) {
 }
 
 TEST_F(AsioTransportTlsTest, WhatAGoAwayCoversIsFinished) {
-  std::latch told(1);
   TcpServer server(identity, "h2", [&](TcpPeer& peer, int) {
     H2Peer h2;
     bool is_told = false;
@@ -167,7 +167,7 @@ TEST_F(AsioTransportTlsTest, WhatAGoAwayCoversIsFinished) {
 
 TEST_F(AsioTransportTlsTest, ARefusedStreamIsSentAgainAFewTimes) {
   std::atomic<int> refusals = 3;
-  TcpServer server(identity, "h2", [&](TcpPeer& peer, int) {
+  const TcpServer server(identity, "h2", [&](TcpPeer& peer, int) {
     H2Peer h2;
     std::int32_t seen = 0;
     serve_h2(peer, h2, [&] {
@@ -248,7 +248,7 @@ TEST_F(AsioTransportTlsTest, FullConnectionsAreJoinedByOthers) {
 }
 
 TEST_F(AsioTransportTlsTest, AServerThatAllowsNoStreamsIsAnError) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+  const TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
     H2Peer h2({{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0}});
     serve_h2(peer, h2, [] {});
   });
@@ -260,7 +260,7 @@ TEST_F(AsioTransportTlsTest, AServerThatAllowsNoStreamsIsAnError) {
 }
 
 TEST_F(AsioTransportTlsTest, SendsAgainWhenTheServerHadClosedTheConnection) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int index) {
+  const TcpServer server(identity, "h2", [](TcpPeer& peer, int index) {
     H2Peer h2;
     std::int32_t answered = 0;
     while (true) {
@@ -302,7 +302,7 @@ TEST_F(AsioTransportTlsTest, RefusesAnAnswerThatIsTooLongAndKeepsTheConnection) 
 
 TEST_F(AsioTransportTlsTest, AnAnswerWithoutLengthNeedsTheGoodbyeOfTls) {
   std::atomic<bool> says_goodbye = false;
-  TcpServer server(identity, "http/1.1", [&](TcpPeer& peer, int) {
+  const TcpServer server(identity, "http/1.1", [&](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 200 OK\r\n\r\nall of it?");
     if (says_goodbye) peer.finish();
@@ -317,7 +317,7 @@ TEST_F(AsioTransportTlsTest, AnAnswerWithoutLengthNeedsTheGoodbyeOfTls) {
 
 TEST_F(AsioTransportTlsTest, AFailedHandshakeFailsAllWhoWaitForIt) {
   const Identity stranger = make_identity({});
-  TcpServer server(stranger, "h2", [](TcpPeer&, int) {});
+  const TcpServer server(stranger, "h2", [](TcpPeer&, int) {});
   const auto http = trusting();
 
   for (const auto& result : send_many(*http, server.url(), 3)) {
@@ -326,7 +326,7 @@ TEST_F(AsioTransportTlsTest, AFailedHandshakeFailsAllWhoWaitForIt) {
 }
 
 TEST_F(AsioTransportTlsTest, AServerWithoutTlsIsAReadableError) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read();
     peer.write("HTTP/1.1 400 Bad Request\r\n\r\n");
   });
@@ -337,7 +337,7 @@ TEST_F(AsioTransportTlsTest, AServerWithoutTlsIsAReadableError) {
 }
 
 TEST_F(AsioTransportTlsTest, AuthoritiesThatCannotBeReadFailEveryTlsRequest) {
-  TcpServer server(identity, "h2", [](TcpPeer&, int) {});
+  const TcpServer server(identity, "h2", [](TcpPeer&, int) {});
 
   EXPECT_THAT(transport({.ca_file = "/no/such.pem"})->send(get(server.url())).get(),
               IsError(ErrorCode::invalid_argument, HasSubstr("/no/such.pem")));
@@ -350,7 +350,7 @@ void serve_relay(TcpPeer& client, std::uint16_t port, std::string_view greeting)
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   client.write(greeting);
   TcpPeer server(fd, nullptr);
   TcpPeer::relay(client, server);
@@ -373,7 +373,7 @@ TEST_F(AsioTransportTlsTest, AShortConnectTimeOutEndsOnlyItsOwnRequest) {
       answer_complete(h2, answered, [](const auto&) { return std::string("fine"); });
     });
   });
-  TcpServer slow_at_first([&](TcpPeer& peer, int index) {
+  const TcpServer slow_at_first([&](TcpPeer& peer, int index) {
     if (index == 0) return peer.wait_for_end();
     serve_relay(peer, server.port(), "");
   });
@@ -390,7 +390,7 @@ TEST_F(AsioTransportTlsTest, AShortConnectTimeOutEndsOnlyItsOwnRequest) {
 }
 
 TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnel) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+  const TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
     H2Peer h2;
     std::int32_t answered = 0;
     serve_h2(peer, h2, [&] {
@@ -412,7 +412,7 @@ TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnel) {
 }
 
 TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnelInTls) {
-  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+  const TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
     H2Peer h2;
     std::int32_t answered = 0;
     serve_h2(peer, h2, [&] {
@@ -420,7 +420,8 @@ TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnelInTls) {
     });
   });
   std::string asked;
-  TcpServer proxy(identity, "http/1.1", [&](TcpPeer& peer, int) { serve_tunnel(peer, asked); });
+  const TcpServer proxy(
+      identity, "http/1.1", [&](TcpPeer& peer, int) { serve_tunnel(peer, asked); });
   auto http = transport({.ca_file = ca_file, .proxy = Secret(proxy.url())});
   const std::string body(1'000'000, 'b');
 
@@ -428,7 +429,7 @@ TEST_F(AsioTransportTlsTest, ReachesServersThroughATunnelInTls) {
 }
 
 TEST_F(AsioTransportTlsTest, SpeaksToAProxyInTls) {
-  TcpServer proxy(
+  const TcpServer proxy(
       identity, "http/1.1", [](TcpPeer& peer, int) { peer.respond(peer.read_request()); });
   const auto http = transport({.ca_file = ca_file, .proxy = Secret(proxy.url())});
 
@@ -439,7 +440,7 @@ TEST_F(AsioTransportTlsTest, SpeaksToAProxyInTls) {
 
 TEST_F(AsioTransportTlsTest, AProxyHasToBeTrustedToo) {
   const Identity stranger = make_identity({});
-  TcpServer proxy(stranger, "http/1.1", [](TcpPeer&, int) {});
+  const TcpServer proxy(stranger, "http/1.1", [](TcpPeer&, int) {});
   const auto http = transport({.ca_file = ca_file, .proxy = Secret(proxy.url())});
 
   EXPECT_THAT(http->send(get("http://example.test/path")).get(),

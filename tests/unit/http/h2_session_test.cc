@@ -1,5 +1,7 @@
 #include "http/h2_session.h"
 
+#include <ranges>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -141,8 +143,8 @@ TEST_F(H2SessionTest, CarriesManyExchangesAtATime) {
   for (int i = 0; i < 50; ++i) exchanges.push_back(start(post(1000)));
   pump();
   EXPECT_EQ(session.in_flight(), 50U);
-  for (auto it = exchanges.rbegin(); it != exchanges.rend(); ++it) {
-    peer.respond((*it)->stream_id, std::to_string((*it)->stream_id));
+  for (const auto& exchange : exchanges | std::views::reverse) {
+    peer.respond(exchange->stream_id, std::to_string(exchange->stream_id));
   }
   pump();
 
@@ -185,7 +187,7 @@ TEST_F(H2SessionTest, GivesBackWhatALimitThatComesLateLeavesOut) {
 }
 
 TEST_F(H2SessionTest, HasALimitOfItsOwn) {
-  H2Session modest{H2Session::Options{.max_streams = 2}};
+  const H2Session modest{H2Session::Options{.max_streams = 2}};
 
   EXPECT_EQ(modest.capacity(), 2U);
 }

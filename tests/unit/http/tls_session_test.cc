@@ -45,7 +45,7 @@ class TlsPeer {
   }
   void receive(std::string_view bytes) {
     if (!bytes.empty()) BIO_write(in_, bytes.data(), static_cast<int>(bytes.size()));
-    if (!SSL_is_init_finished(ssl_.get())) SSL_do_handshake(ssl_.get());
+    if (SSL_is_init_finished(ssl_.get()) == 0) SSL_do_handshake(ssl_.get());
   }
   std::string output() {
     std::string out(BIO_ctrl_pending(out_), '\0');

@@ -47,7 +47,9 @@ class CancellerTest : public ::testing::Test {
     return fixture.spawn(await_sample<SampleResponse>(
         fixture.session, SampleRoute{.canceller = canceller}, sample(request_id)));
   }
-  std::vector<std::chrono::milliseconds> cancel_times() { return times(fixture, kCancelFuture); }
+  std::vector<std::chrono::milliseconds> cancel_times() const {
+    return times(fixture, kCancelFuture);
+  }
 
   SessionFixture fixture;
   std::shared_ptr<Canceller> canceller = std::make_shared<Canceller>(fixture.session);

@@ -15,9 +15,7 @@ using ::testing::_;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
-using ::tinker::testing::FakeReply;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 

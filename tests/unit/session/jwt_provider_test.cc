@@ -15,7 +15,6 @@ namespace tinker::session {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::ElementsAre;
 using testing::FakeReply;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -22,7 +22,7 @@ const OpenEnum<QueueState> kUnknown = OpenEnum<QueueState>::parse("on_holiday");
 std::string line_for(QueuedWork work,
                      const OpenEnum<QueueState>& state,
                      std::optional<std::string> reason) {
-  SessionFixture fixture;
+  const SessionFixture fixture;
   QueueStateObserver observer(fixture.session, work, "the-id");
 
   observer.notify(state, std::move(reason));
@@ -34,7 +34,7 @@ std::string line_for(QueuedWork work,
 }
 
 TEST(QueueStateObserver, IgnoresTheActiveState) {  // R13.2
-  SessionFixture fixture;
+  const SessionFixture fixture;
   QueueStateObserver observer(fixture.session, QueuedWork::training, "m1");
 
   observer.notify(QueueState::active, "all is well");
@@ -83,7 +83,7 @@ TEST(QueueStateObserver, LogsAtMostOnceAMinute) {  // R13.2
 }
 
 TEST(QueueStateObserver, IsThrottledByItself) {  // R13.5
-  SessionFixture fixture;
+  const SessionFixture fixture;
   QueueStateObserver first(fixture.session, QueuedWork::training, "m1");
   QueueStateObserver second(fixture.session, QueuedWork::training, "m2");
 
@@ -95,7 +95,7 @@ TEST(QueueStateObserver, IsThrottledByItself) {  // R13.5
 }
 
 TEST(QueueStateObserver, PublishesChangesOnly) {
-  SessionFixture fixture;
+  const SessionFixture fixture;
   const EventCapture events(fixture.session->runtime->events(), "queue_state");
   QueueStateObserver observer(fixture.session, QueuedWork::sampling, "s1");
 

@@ -18,8 +18,8 @@ using ::tinker::testing::IsOkAndHolds;
 
 std::string url_safe(std::string_view json) {
   std::string out = wire::to_base64(json);
-  std::replace(out.begin(), out.end(), '+', '-');
-  std::replace(out.begin(), out.end(), '/', '_');
+  std::ranges::replace(out, '+', '-');
+  std::ranges::replace(out, '/', '_');
   return out;
 }
 

@@ -78,7 +78,7 @@ struct SecretsTest : ::testing::Test, HolderFixture {
 TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
   const auto opened = open(Holder::Kind::with_session, secret_options()).get();
   ASSERT_THAT(opened, IsOk());
-  const auto holder = *opened;
+  const auto& holder = *opened;
   const auto session = holder->core();
   const auto run = [&](auto task) {
     return session->runtime->spawn(session->scope, std::move(task));

@@ -10,8 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::_;
-using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;

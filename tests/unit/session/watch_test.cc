@@ -67,7 +67,7 @@ TEST(Watch, PublishesWhatItLogs) {
 
 TEST(Watch, NeedsNoRequestId) {
   SessionFixture fixture;
-  Watch watch(fixture.session->runtime, "a place among 400 samples", "");
+  const Watch watch(fixture.session->runtime, "a place among 400 samples", "");
 
   fixture.time.advance(30s);
 

@@ -16,11 +16,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::Ge;
-using ::testing::IsEmpty;
 using ::testing::Le;
-using ::testing::Not;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
 

@@ -10,7 +10,6 @@ namespace {
 
 using std::chrono::microseconds;
 using ::testing::EndsWith;
-using ::testing::StartsWith;
 
 DataCleaner cleaner() {
   return DataCleaner([](std::string text) {

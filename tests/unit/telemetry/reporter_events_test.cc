@@ -14,15 +14,12 @@
 namespace tinker::telemetry {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::IsOk;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
-using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
 constexpr const char* kUuid4 =

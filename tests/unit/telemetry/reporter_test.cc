@@ -13,10 +13,8 @@
 namespace tinker::telemetry {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
-using testing::FakeReply;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsError;
@@ -390,7 +388,7 @@ TEST_F(ReporterTest, DrainAfterTheEndOfItsScopeDoesNotWait) {
 }
 
 TEST_F(ReporterTest, LetsGoOfEverythingAtItsEnd) {
-  std::weak_ptr<TestTokens> left = tokens;
+  const std::weak_ptr<TestTokens> left = tokens;
   auto reporter = started();
   add(*reporter, 2);
   time.advance(10s);
