@@ -50,7 +50,7 @@ constexpr auto kTooLate = ErrorCode::deadline_exceeded;
 constexpr auto kAll = Hits::connection;
 
 const std::vector<Case>& cases() {
-  static const std::vector<Case> kCases = {
+  static const std::vector<Case> all = {
       {.plan = "fault=none"},
       {.plan = "delay_max_ms=20"},
       {.plan = "bytes=200000"},
@@ -98,7 +98,7 @@ const std::vector<Case>& cases() {
       {.plan = "delay_max_ms=10", .ends = Ends::by_either},
       {.plan = "bytes=300000", .ends = Ends::by_either},
   };
-  return kCases;
+  return all;
 }
 
 /// What happened, in the words of a `Case`.
