@@ -164,7 +164,7 @@ Answer ArgumentReader::read(const Json& argument, int depth) {
   if (const auto* text = argument.get_if<std::string>()) return *text;
   if (argument.get_if<Json::Array>() != nullptr) {
     TINKER_TRY(auto items, read_items(argument, depth));
-    return Sequence{.items = std::move(items)};
+    return Sequence{.items = std::move(items), .is_list = true};
   }
   const auto* object = argument.get_if<Json::Object>();
   if (object == nullptr || object->size() != 1)

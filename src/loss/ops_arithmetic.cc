@@ -34,7 +34,15 @@ const Pointwise kAddScaled = {[](const double* x) { return x[0] + x[2] * x[1]; }
                                 d[0] = 1.0;
                                 d[1] = x[2];
                               }};
-const Pointwise kFloorDivide = {[](const double* x) { return std::floor(x[0] / x[1]); }};
+/// The quotient that goes with `kRemainder`: the rounded a / b may lie on the wrong side of an
+/// integer.
+const Pointwise kFloorDivide = {[](const double* x) {
+  if (x[1] == 0.0) return x[0] / x[1];
+  const double rest = std::fmod(x[0], x[1]);
+  const double quotient =
+      (x[0] - rest) / x[1] - (rest != 0.0 && (rest < 0.0) != (x[1] < 0.0) ? 1.0 : 0.0);
+  return std::round(quotient);
+}};
 /// With the sign of the divisor, as Python and torch have it.
 const Pointwise kRemainder = {[](const double* x) {
                                 const double rest = std::fmod(x[0], x[1]);
@@ -43,7 +51,7 @@ const Pointwise kRemainder = {[](const double* x) {
                               },
                               [](const double* x, double, double* d) {
                                 d[0] = 1.0;
-                                d[1] = -std::floor(x[0] / x[1]);
+                                d[1] = -kFloorDivide.value(x);
                               }};
 const Pointwise kPower = {[](const double* x) { return std::pow(x[0], x[1]); },
                           [](const double* x, double y, double* d) {

@@ -236,7 +236,8 @@ Result<Variable> gather_chosen(Tape& tape, const Variable& x, const View& view) 
 
 Answer index_tensor(const Call& call, const Variable& x) {
   std::vector<Value> items = {call[1]};
-  if (const auto* tuple = call[1].get_if<Sequence>()) items = tuple->items;
+  const auto* tuple = call[1].get_if<Sequence>();
+  if (tuple != nullptr && !tuple->is_list) items = tuple->items;
   for (auto& item : items) {
     TINKER_TRY(item, as_index(item));
   }

@@ -53,8 +53,9 @@ const Pointwise kHuberError = {[](const double* x) {
 Function pair_loss(const Pointwise& function, std::size_t reduction, std::size_t extra) {
   return [=](const Call& call) -> Answer {
     std::vector<Variable> operands;
-    for (const std::size_t i : {std::size_t{0}, std::size_t{1}, extra}) {
-      if (i == extra && extra == 0) break;
+    std::vector<std::size_t> taken = {0, 1};
+    if (extra != 0) taken.push_back(extra);
+    for (const std::size_t i : taken) {
       TINKER_TRY(Variable operand, call.tensor(i));
       operands.push_back(std::move(operand));
     }

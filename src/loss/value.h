@@ -34,6 +34,7 @@ struct Ref {
 
 struct Sequence {
   std::vector<Value> items = {};
+  bool is_list = false;     ///< [...], which indexes like a tensor; a tuple does not.
   bool is_extreme = false;  ///< What torch.max(x, dim) gives: (values, indices).
 };
 
