@@ -2,8 +2,6 @@
 
 // Reads tests/golden/loss_graphs.txt; its format is told in make_loss_golden.py.
 
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -12,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "loss/tensor.h"
 #include "tinker/types/custom_loss.h"
@@ -30,7 +30,9 @@ struct GoldenCase {
   std::vector<double> gradient = {};
 };
 
-inline void PrintTo(const GoldenCase& golden, std::ostream* out) { *out << golden.name; }
+inline void PrintTo(const GoldenCase& golden, std::ostream* out) {
+  *out << golden.name;
+}
 
 /// As much JSON as the file has: no escapes but those of plain text.
 class MiniJson {
@@ -54,7 +56,8 @@ class MiniJson {
 
  private:
   void skip() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == ',' || text_[at_] == ':')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == ',' || text_[at_] == ':'))
+      ++at_;
   }
   bool take(char c) {
     skip();
@@ -86,7 +89,8 @@ class MiniJson {
     const auto end = std::min(text_.find_first_of(",]} ", at_), text_.size());
     const std::string word(text_.substr(at_, end - at_));
     at_ = end;
-    if (word.find_first_of(".e") == std::string::npos) return std::strtoll(word.c_str(), nullptr, 10);
+    if (word.find_first_of(".e") == std::string::npos)
+      return std::strtoll(word.c_str(), nullptr, 10);
     return std::strtod(word.c_str(), nullptr);
   }
 
@@ -108,7 +112,9 @@ inline std::vector<double> to_doubles(const Json& json) {
   return out;
 }
 
-inline void read_golden_line(GoldenCase& golden, std::istringstream& line, const std::string& kind) {
+inline void read_golden_line(GoldenCase& golden,
+                             std::istringstream& line,
+                             const std::string& kind) {
   std::string rest;
   if (kind == "case") {
     line >> golden.name >> golden.kind;
@@ -118,7 +124,8 @@ inline void read_golden_line(GoldenCase& golden, std::istringstream& line, const
     line >> input.name >> input.rank >> dtype;
     std::getline(line, rest);
     MiniJson json(rest);
-    eval::Tensor tensor = {.dtype = dtype == "int64" ? eval::Dtype::integer : eval::Dtype::floating};
+    eval::Tensor tensor = {.dtype =
+                               dtype == "int64" ? eval::Dtype::integer : eval::Dtype::floating};
     for (const double extent : to_doubles(json.value())) {
       tensor.shape.push_back(static_cast<std::int64_t>(extent));
     }

@@ -1,11 +1,11 @@
-// Every operation against PyTorch: graphs that torch.fx traced and the official SDK encoded, with the
-// loss, metrics and gradient that PyTorch computed; and against finite differences.
+// Every operation against PyTorch: graphs that torch.fx traced and the official SDK encoded, with
+// the loss, metrics and gradient that PyTorch computed; and against finite differences.
 #include "unit/loss/golden.h"
-
-#include <gmock/gmock.h>
 
 #include <cmath>
 #include <set>
+
+#include <gmock/gmock.h>
 
 #include "loss/program.h"
 #include "tinker/testing/matchers.h"
@@ -94,9 +94,25 @@ TEST(GoldenFile, HasACaseForEveryOperatorOfTheProtocol) {
   for (const auto& golden : read_golden()) {
     for (const auto& node : golden.graph.nodes) seen.insert(node.target);
   }
-  for (const auto* name :
-       {"add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "matmul", "getitem", "gt",
-        "ge", "lt", "le", "eq", "ne", "and_", "or_", "invert"}) {
+  for (const auto* name : {"add",
+                           "sub",
+                           "mul",
+                           "truediv",
+                           "floordiv",
+                           "mod",
+                           "pow",
+                           "neg",
+                           "matmul",
+                           "getitem",
+                           "gt",
+                           "ge",
+                           "lt",
+                           "le",
+                           "eq",
+                           "ne",
+                           "and_",
+                           "or_",
+                           "invert"}) {
     EXPECT_TRUE(seen.contains(std::string("operator.") + name)) << name;
   }
   EXPECT_TRUE(seen.contains("torch._C._nn.log_sigmoid"));
