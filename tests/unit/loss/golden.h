@@ -136,8 +136,8 @@ inline void read_golden_line(GoldenCase& golden,
     CustomLossNode node;
     std::string op;
     line >> op >> node.name >> node.target;
-    for (std::size_t i = 0; i < detail::kEnumNames<CustomLossOp>.size(); ++i) {
-      if (detail::kEnumNames<CustomLossOp>[i] == op) node.op = static_cast<CustomLossOp>(i);
+    for (std::size_t i = 0; i < tinker::detail::kEnumNames<CustomLossOp>.size(); ++i) {
+      if (tinker::detail::kEnumNames<CustomLossOp>[i] == op) node.op = static_cast<CustomLossOp>(i);
     }
     std::getline(line, rest);
     MiniJson json(rest);
