@@ -33,13 +33,13 @@ struct Ref {
 };
 
 struct Sequence {
-  std::vector<Value> items = {};
-  bool is_list = false;     ///< [...], which indexes like a tensor; a tuple does not.
-  bool is_extreme = false;  ///< What torch.max(x, dim) gives: (values, indices).
+  std::vector<Value> items;  // no initializer: Value is not complete here
+  bool is_list = false;      ///< [...], which indexes like a tensor; a tuple does not.
+  bool is_extreme = false;   ///< What torch.max(x, dim) gives: (values, indices).
 };
 
 struct SliceRange {
-  std::vector<Value> bounds = {};  ///< Start, stop, step.
+  std::vector<Value> bounds;  ///< Start, stop, step.
 };
 
 /// Whatever flows along the edges of a traced graph.
