@@ -10,33 +10,33 @@ namespace tinker::loss::eval {
 using enum Pointwise::Gives;
 
 namespace functions {
-const Pointwise kAdd = {[](const double* x) { return x[0] + x[1]; },
-                        [](const double*, double, double* d) { d[0] = d[1] = 1.0; }};
-const Pointwise kSub = {[](const double* x) { return x[0] - x[1]; },
-                        [](const double*, double, double* d) {
-                          d[0] = 1.0;
-                          d[1] = -1.0;
-                        }};
-const Pointwise kMul = {[](const double* x) { return x[0] * x[1]; },
-                        [](const double* x, double, double* d) {
-                          d[0] = x[1];
-                          d[1] = x[0];
-                        }};
-const Pointwise kDiv = {[](const double* x) { return x[0] / x[1]; },
-                        [](const double* x, double y, double* d) {
-                          d[0] = 1.0 / x[1];
-                          d[1] = -y / x[1];
-                        },
-                        floating};
+constexpr Pointwise kAdd = {[](const double* x) { return x[0] + x[1]; },
+                            [](const double*, double, double* d) { d[0] = d[1] = 1.0; }};
+constexpr Pointwise kSub = {[](const double* x) { return x[0] - x[1]; },
+                            [](const double*, double, double* d) {
+                              d[0] = 1.0;
+                              d[1] = -1.0;
+                            }};
+constexpr Pointwise kMul = {[](const double* x) { return x[0] * x[1]; },
+                            [](const double* x, double, double* d) {
+                              d[0] = x[1];
+                              d[1] = x[0];
+                            }};
+constexpr Pointwise kDiv = {[](const double* x) { return x[0] / x[1]; },
+                            [](const double* x, double y, double* d) {
+                              d[0] = 1.0 / x[1];
+                              d[1] = -y / x[1];
+                            },
+                            floating};
 /// x[0] + x[2] * x[1]: torch's add and sub with their alpha.
-const Pointwise kAddScaled = {[](const double* x) { return x[0] + x[2] * x[1]; },
-                              [](const double* x, double, double* d) {
-                                d[0] = 1.0;
-                                d[1] = x[2];
-                              }};
+constexpr Pointwise kAddScaled = {[](const double* x) { return x[0] + x[2] * x[1]; },
+                                  [](const double* x, double, double* d) {
+                                    d[0] = 1.0;
+                                    d[1] = x[2];
+                                  }};
 /// The quotient that goes with `kRemainder`: the rounded a / b may lie on the wrong side of an
 /// integer.
-const Pointwise kFloorDivide = {[](const double* x) {
+constexpr Pointwise kFloorDivide = {[](const double* x) {
   if (x[1] == 0.0) return x[0] / x[1];
   const double rest = std::fmod(x[0], x[1]);
   const double quotient =
@@ -44,35 +44,36 @@ const Pointwise kFloorDivide = {[](const double* x) {
   return std::round(quotient);
 }};
 /// With the sign of the divisor, as Python and torch have it.
-const Pointwise kRemainder = {[](const double* x) {
-                                const double rest = std::fmod(x[0], x[1]);
-                                return rest != 0.0 && (rest < 0.0) != (x[1] < 0.0) ? rest + x[1]
-                                                                                   : rest;
-                              },
-                              [](const double* x, double, double* d) {
-                                d[0] = 1.0;
-                                d[1] = -kFloorDivide.value(x);
+constexpr Pointwise kRemainder = {[](const double* x) {
+                                    const double rest = std::fmod(x[0], x[1]);
+                                    return rest != 0.0 && (rest < 0.0) != (x[1] < 0.0) ? rest + x[1]
+                                                                                       : rest;
+                                  },
+                                  [](const double* x, double, double* d) {
+                                    d[0] = 1.0;
+                                    d[1] = -kFloorDivide.value(x);
+                                  }};
+constexpr Pointwise kPower = {[](const double* x) { return std::pow(x[0], x[1]); },
+                              [](const double* x, double y, double* d) {
+                                d[0] = x[1] == 0.0 ? 0.0 : x[1] * std::pow(x[0], x[1] - 1.0);
+                                d[1] = x[0] == 0.0 && x[1] >= 0.0 ? 0.0 : y * std::log(x[0]);
                               }};
-const Pointwise kPower = {[](const double* x) { return std::pow(x[0], x[1]); },
-                          [](const double* x, double y, double* d) {
-                            d[0] = x[1] == 0.0 ? 0.0 : x[1] * std::pow(x[0], x[1] - 1.0);
-                            d[1] = x[0] == 0.0 && x[1] >= 0.0 ? 0.0 : y * std::log(x[0]);
-                          }};
 // Both bounds let the gradient through where they are met exactly.
-const Pointwise kClampMin = {
+constexpr Pointwise kClampMin = {
     [](const double* x) { return std::isnan(x[0]) || x[0] >= x[1] ? x[0] : x[1]; },
     [](const double* x, double, double* d) { d[x[0] >= x[1] ? 0 : 1] = 1.0; },
     promoted,
     true};
-const Pointwise kClampMax = {
+constexpr Pointwise kClampMax = {
     [](const double* x) { return std::isnan(x[0]) || x[0] <= x[1] ? x[0] : x[1]; },
     [](const double* x, double, double* d) { d[x[0] <= x[1] ? 0 : 1] = 1.0; },
     promoted,
     true};
-const Pointwise kSelect = {[](const double* x) { return x[0] != 0.0 ? x[1] : x[2]; },
-                           [](const double* x, double, double* d) { d[x[0] != 0.0 ? 1 : 2] = 1.0; },
-                           promoted,
-                           true};
+constexpr Pointwise kSelect = {
+    [](const double* x) { return x[0] != 0.0 ? x[1] : x[2]; },
+    [](const double* x, double, double* d) { d[x[0] != 0.0 ? 1 : 2] = 1.0; },
+    promoted,
+    true};
 }  // namespace functions
 
 namespace {
@@ -94,18 +95,18 @@ constexpr Pointwise extreme() {
           true};
 }
 
-const Pointwise kLogAddExp = {[](const double* x) {
-                                const double high = std::max(x[0], x[1]);
-                                if (std::isinf(high)) return high;
-                                return high + std::log1p(std::exp(-std::abs(x[0] - x[1])));
-                              },
-                              [](const double* x, double y, double* d) {
-                                d[0] = std::exp(x[0] - y);
-                                d[1] = std::exp(x[1] - y);
-                              },
-                              floating};
+constexpr Pointwise kLogAddExp = {[](const double* x) {
+                                    const double high = std::max(x[0], x[1]);
+                                    if (std::isinf(high)) return high;
+                                    return high + std::log1p(std::exp(-std::abs(x[0] - x[1])));
+                                  },
+                                  [](const double* x, double y, double* d) {
+                                    d[0] = std::exp(x[0] - y);
+                                    d[1] = std::exp(x[1] - y);
+                                  },
+                                  floating};
 
-const Pointwise kXlogY = {
+constexpr Pointwise kXlogY = {
     [](const double* x) { return x[0] == 0.0 && !std::isnan(x[1]) ? 0.0 : x[0] * std::log(x[1]); },
     [](const double* x, double, double* d) {
       d[0] = x[0] == 0.0 && x[1] <= 0.0 ? 0.0 : std::log(x[1]);

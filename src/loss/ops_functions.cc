@@ -11,28 +11,31 @@ namespace tinker::loss::eval {
 using enum Pointwise::Gives;
 
 namespace functions {
-const Pointwise kSquare = {[](const double* x) { return x[0] * x[0]; },
-                           [](const double* x, double, double* d) { d[0] = 2.0 * x[0]; }};
-const Pointwise kSqrt = {[](const double* x) { return std::sqrt(x[0]); },
-                         [](const double*, double y, double* d) { d[0] = 0.5 / y; },
-                         floating};
-const Pointwise kExp = {[](const double* x) { return std::exp(x[0]); },
-                        [](const double*, double y, double* d) { d[0] = y; },
-                        floating};
-const Pointwise kLog = {[](const double* x) { return std::log(x[0]); },
-                        [](const double* x, double, double* d) { d[0] = 1.0 / x[0]; },
-                        floating};
-const Pointwise kAbs = {[](const double* x) { return std::abs(x[0]); },
-                        [](const double* x, double, double* d) {
-                          d[0] = (x[0] > 0.0 ? 1.0 : 0.0) - (x[0] < 0.0 ? 1.0 : 0.0);
-                        }};
-const Pointwise kIdentity = {[](const double* x) { return x[0]; },
-                             [](const double*, double, double* d) { d[0] = 1.0; }};
+constexpr Pointwise kSquare = {[](const double* x) { return x[0] * x[0]; },
+                               [](const double* x, double, double* d) { d[0] = 2.0 * x[0]; }};
+constexpr Pointwise kSqrt = {[](const double* x) { return std::sqrt(x[0]); },
+                             [](const double*, double y, double* d) { d[0] = 0.5 / y; },
+                             floating};
+constexpr Pointwise kExp = {[](const double* x) { return std::exp(x[0]); },
+                            [](const double*, double y, double* d) { d[0] = y; },
+                            floating};
+constexpr Pointwise kLog = {[](const double* x) { return std::log(x[0]); },
+                            [](const double* x, double, double* d) { d[0] = 1.0 / x[0]; },
+                            floating};
+constexpr Pointwise kAbs = {[](const double* x) { return std::abs(x[0]); },
+                            [](const double* x, double, double* d) {
+                              d[0] = (x[0] > 0.0 ? 1.0 : 0.0) - (x[0] < 0.0 ? 1.0 : 0.0);
+                            }};
+constexpr Pointwise kIdentity = {[](const double* x) { return x[0]; },
+                                 [](const double*, double, double* d) { d[0] = 1.0; }};
 }  // namespace functions
 
 namespace {
 
 using namespace functions;
+
+constexpr Pointwise kNegate = {[](const double* x) { return -x[0]; },
+                               [](const double*, double, double* d) { d[0] = -1.0; }};
 
 double sigmoid(double x) {
   if (x >= 0.0) return 1.0 / (1.0 + std::exp(-x));
@@ -70,7 +73,7 @@ struct Row {
   Pointwise function;
 };
 
-const std::array<Row, 14> kPowers = {{
+constexpr std::array<Row, 14> kPowers = {{
     {"exp", kExp},
     {"exp2|special_exp2",
      {[](const double* x) { return std::exp2(x[0]); },
@@ -104,13 +107,11 @@ const std::array<Row, 14> kPowers = {{
       [](const double*, double y, double* d) { d[0] = -y * y; },
       floating}},
     {"abs|absolute|fabs", kAbs},
-    {"neg|negative",
-     {[](const double* x) { return -x[0]; },
-      [](const double*, double, double* d) { d[0] = -1.0; }}},
+    {"neg|negative", kNegate},
     {"sign|sgn", step<sign>()},
 }};
 
-const std::array<Row, 12> kCurves = {{
+constexpr std::array<Row, 12> kCurves = {{
     {"sigmoid|expit",
      {[](const double* x) { return sigmoid(x[0]); },
       [](const double*, double y, double* d) { d[0] = y * (1.0 - y); },
@@ -155,16 +156,17 @@ const std::array<Row, 12> kCurves = {{
       true}},
 }};
 
-const Pointwise kSoftplus = {[](const double* x) {
-                               const double scaled = x[0] * x[1];
-                               return scaled > x[2] ? x[0] : std::log1p(std::exp(scaled)) / x[1];
-                             },
-                             [](const double* x, double, double* d) {
-                               d[0] = x[0] * x[1] > x[2] ? 1.0 : sigmoid(x[0] * x[1]);
-                             },
-                             floating};
+constexpr Pointwise kSoftplus = {[](const double* x) {
+                                   const double scaled = x[0] * x[1];
+                                   return scaled > x[2] ? x[0]
+                                                        : std::log1p(std::exp(scaled)) / x[1];
+                                 },
+                                 [](const double* x, double, double* d) {
+                                   d[0] = x[0] * x[1] > x[2] ? 1.0 : sigmoid(x[0] * x[1]);
+                                 },
+                                 floating};
 
-const Pointwise kNanToNum = {
+constexpr Pointwise kNanToNum = {
     [](const double* x) {
       if (std::isnan(x[0])) return x[1];
       if (std::isinf(x[0])) return x[0] > 0.0 ? x[2] : x[3];
@@ -207,7 +209,7 @@ void add_functions(OpTable& table) {
                 return elementwise(call, function, 1);
               });
   }
-  table.add(Where::operation, "neg", "a", elementwise(kPowers[12].function, 1));
+  table.add(Where::operation, "neg", "a", elementwise(kNegate, 1));
   table.add(Where::operation, "pos", "a", elementwise(kIdentity, 1));
   table.add(Where::both, "positive", "input", elementwise(kIdentity, 1));
   table.add(Where::operation, "abs", "a", elementwise(kAbs, 1));

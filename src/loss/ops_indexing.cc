@@ -193,40 +193,47 @@ Result<std::vector<std::size_t>> chosen_offsets(Tape& tape, const View& view, co
   return offsets;
 }
 
+/// Axes of a view that no tensor indexes, before or after those that one does.
+struct Rest {
+  Shape shape = {};
+  std::vector<std::size_t> strides = {};
+};
+
 /// The axes of tensor indices come where the first of them stood if they stood side by side, else
 /// in front.
+std::pair<Rest, Rest> split_axes(const View& view) {
+  const std::size_t first = view.chosen.front().axis;
+  const bool side_by_side = view.chosen.back().axis - first + 1 == view.chosen.size();
+  const std::size_t at = side_by_side ? first : 0;
+  Rest before;
+  Rest after;
+  for (std::size_t i = 0; i < view.shape.size(); ++i) {
+    if (std::ranges::find(view.chosen, i, &View::Chosen::axis) != view.chosen.end()) continue;
+    auto& rest = i < at ? before : after;
+    rest.shape.push_back(view.shape[i]);
+    rest.strides.push_back(view.strides[i]);
+  }
+  return {before, after};
+}
+
 Result<Variable> gather_chosen(Tape& tape, const Variable& x, const View& view) {
   Shape common;
   for (const auto& chosen : view.chosen) {
     TINKER_TRY(common, broadcast(common, chosen.places.shape()));
   }
   TINKER_TRY(const auto offsets, chosen_offsets(tape, view, common));
-  const std::size_t first = view.chosen.front().axis;
-  const bool side_by_side = view.chosen.back().axis - first + 1 == view.chosen.size();
-  const std::size_t at = side_by_side ? first : 0;
-  Shape shape;
-  std::vector<std::size_t> strides;  // those of the chosen axes: places in `offsets`
-  std::vector<std::size_t> into(view.shape.size(), 0);
-  for (const auto& chosen : view.chosen) into[chosen.axis] = 1;
-  Shape before;
-  Shape after;
-  std::vector<std::size_t> before_strides;
-  std::vector<std::size_t> after_strides;
-  for (std::size_t i = 0; i < view.shape.size(); ++i) {
-    if (into[i] != 0) continue;
-    (i < at ? before : after).push_back(view.shape[i]);
-    (i < at ? before_strides : after_strides).push_back(view.strides[i]);
-  }
-  shape = before;
+  const auto [before, after] = split_axes(view);
+  Shape shape = before.shape;
   shape.insert(shape.end(), common.begin(), common.end());
-  shape.insert(shape.end(), after.begin(), after.end());
+  shape.insert(shape.end(), after.shape.begin(), after.shape.end());
   TINKER_TRY(const std::size_t count, element_count(shape));
   TINKER_TRY(tape.charge(2 * count));
   std::vector<std::size_t> places;
   places.reserve(count);
-  walk(before, before_strides, [&](std::size_t outer) {
+  const auto& inner_axes = after;
+  walk(before.shape, before.strides, [&](std::size_t outer) {
     for (const auto chosen : offsets) {
-      walk(after, after_strides, [&](std::size_t inner) {
+      walk(inner_axes.shape, inner_axes.strides, [&](std::size_t inner) {
         places.push_back(view.offset + outer + chosen + inner);
       });
     }

@@ -29,12 +29,15 @@ constexpr std::array<Row, 6> kComparisons = {{
     {"ne|not_equal", compare<std::not_equal_to<>>()},
 }};
 
+constexpr Pointwise kNot = {
+    [](const double* x) { return x[0] == 0.0 ? 1.0 : 0.0; }, nullptr, boolean};
+
 constexpr std::array<Row, 4> kTests = {{
     {"isnan", {[](const double* x) { return std::isnan(x[0]) ? 1.0 : 0.0; }, nullptr, boolean}},
     {"isinf", {[](const double* x) { return std::isinf(x[0]) ? 1.0 : 0.0; }, nullptr, boolean}},
     {"isfinite",
      {[](const double* x) { return std::isfinite(x[0]) ? 1.0 : 0.0; }, nullptr, boolean}},
-    {"logical_not", {[](const double* x) { return x[0] == 0.0 ? 1.0 : 0.0; }, nullptr, boolean}},
+    {"logical_not", kNot},
 }};
 
 constexpr std::array<Row, 3> kLogical = {{
@@ -81,7 +84,7 @@ Function bitwise_op(const Pointwise& function) {
 Answer invert(const Call& call) {
   TINKER_TRY(refuse_floats(call, 1));
   TINKER_TRY(const Variable x, call.tensor(0));
-  if (x.dtype() == Dtype::boolean) return elementwise(call, kTests[3].function, 1);
+  if (x.dtype() == Dtype::boolean) return elementwise(call, kNot, 1);
   static constexpr Pointwise kComplement = {[](const double* v) { return -v[0] - 1.0; }};
   return elementwise(call, kComplement, 1);
 }

@@ -14,7 +14,7 @@ namespace {
 
 using enum Pointwise::Gives;
 
-const Pointwise kSquaredError = {
+constexpr Pointwise kSquaredError = {
     [](const double* x) { return (x[0] - x[1]) * (x[0] - x[1]); },
     [](const double* x, double, double* d) { d[0] = -(d[1] = -2.0 * (x[0] - x[1])); }};
 
@@ -22,31 +22,32 @@ double sign(double x) {
   return (x > 0.0 ? 1.0 : 0.0) - (x < 0.0 ? 1.0 : 0.0);
 }
 
-const Pointwise kAbsoluteError = {
+constexpr Pointwise kAbsoluteError = {
     [](const double* x) { return std::abs(x[0] - x[1]); },
     [](const double* x, double, double* d) { d[0] = -(d[1] = -sign(x[0] - x[1])); }};
 
 /// Quadratic below x[2] = beta, linear above.
-const Pointwise kSmoothError = {[](const double* x) {
-                                  const double size = std::abs(x[0] - x[1]);
-                                  return size < x[2] ? 0.5 * size * size / x[2] : size - 0.5 * x[2];
-                                },
-                                [](const double* x, double, double* d) {
-                                  const double apart = x[0] - x[1];
-                                  d[0] = std::abs(apart) < x[2] ? apart / x[2] : sign(apart);
-                                  d[1] = -d[0];
-                                }};
+constexpr Pointwise kSmoothError = {[](const double* x) {
+                                      const double size = std::abs(x[0] - x[1]);
+                                      return size < x[2] ? 0.5 * size * size / x[2]
+                                                         : size - 0.5 * x[2];
+                                    },
+                                    [](const double* x, double, double* d) {
+                                      const double apart = x[0] - x[1];
+                                      d[0] = std::abs(apart) < x[2] ? apart / x[2] : sign(apart);
+                                      d[1] = -d[0];
+                                    }};
 
-const Pointwise kHuberError = {[](const double* x) {
-                                 const double size = std::abs(x[0] - x[1]);
-                                 return size < x[2] ? 0.5 * size * size
-                                                    : x[2] * (size - 0.5 * x[2]);
-                               },
-                               [](const double* x, double, double* d) {
-                                 const double apart = x[0] - x[1];
-                                 d[0] = std::abs(apart) < x[2] ? apart : x[2] * sign(apart);
-                                 d[1] = -d[0];
-                               }};
+constexpr Pointwise kHuberError = {[](const double* x) {
+                                     const double size = std::abs(x[0] - x[1]);
+                                     return size < x[2] ? 0.5 * size * size
+                                                        : x[2] * (size - 0.5 * x[2]);
+                                   },
+                                   [](const double* x, double, double* d) {
+                                     const double apart = x[0] - x[1];
+                                     d[0] = std::abs(apart) < x[2] ? apart : x[2] * sign(apart);
+                                     d[1] = -d[0];
+                                   }};
 
 /// The error of each element, then what `reduction` says. `extra`: the argument that holds beta or
 /// delta, or 0 for none.
