@@ -34,6 +34,7 @@ Result<Side> read_side(const Datum& datum,
 
 std::vector<float> scaled(const std::vector<double>& weights, double factor) {
   std::vector<float> out;
+  out.reserve(weights.size());
   for (const double weight : weights) out.push_back(static_cast<float>(factor * weight));
   return out;
 }

@@ -42,11 +42,11 @@ void write_canonical(std::string& out, const Json& json) {
 
 std::string key_of(const std::vector<CustomLossInput>& inputs, const CustomLossGraph& graph) {
   Json::Array all;
-  for (const auto& input : inputs) all.push_back(Json::Array{input.name, input.rank});
+  for (const auto& input : inputs) all.emplace_back(Json::Array{input.name, input.rank});
   for (const auto& node : graph.nodes) {
     Json::Object kwargs;
     for (const auto& [name, argument] : node.kwargs) kwargs.emplace_back(name, argument);
-    all.push_back(Json::Array{
+    all.emplace_back(Json::Array{
         to_string(node.op), node.name, node.target, Json::Array(node.args), std::move(kwargs)});
   }
   std::string text;

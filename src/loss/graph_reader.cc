@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 namespace tinker::loss::eval {
 namespace {
 
@@ -200,3 +201,4 @@ Result<Outputs> read_outputs(const CustomLossNode& node, const NodeIndex& nodes)
 }
 
 }  // namespace tinker::loss::eval
+// NOLINTEND(modernize-use-designated-initializers)

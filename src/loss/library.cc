@@ -4,6 +4,7 @@
 
 #include "tinker/losses.h"
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 namespace tinker::loss {
 namespace {
 
@@ -90,3 +91,4 @@ std::vector<float> kl(KlEstimator estimator,
 }
 
 }  // namespace tinker::loss
+// NOLINTEND(modernize-use-designated-initializers)

@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 9> kPrefixes = {
 }  // namespace
 
 const OpTable& OpTable::instance() {
-  static const OpTable kTable = [] {
-    OpTable table;
+  static const OpTable table = [] {
+    OpTable made;
     for (const auto add : {add_arithmetic,
                            add_functions,
                            add_logic,
@@ -36,11 +36,11 @@ const OpTable& OpTable::instance() {
                            add_losses,
                            add_linear,
                            add_indexing}) {
-      add(table);
+      add(made);
     }
-    return table;
+    return made;
   }();
-  return kTable;
+  return table;
 }
 
 void OpTable::add(Where where, std::string_view names, std::string_view signature, Function run) {

@@ -5,6 +5,7 @@
 #include "loss/elementwise.h"
 #include "loss/op_table.h"
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 namespace tinker::loss::eval {
 
 using enum Pointwise::Gives;
@@ -115,7 +116,7 @@ constexpr Pointwise kXlogY = {
     floating};
 
 bool are_numbers(const Call& call) {
-  return call[0].get_if<Number>() && call[1].get_if<Number>();
+  return call[0].get_if<Number>() != nullptr && call[1].get_if<Number>() != nullptr;
 }
 
 /// Division that Python, or torch among integers, refuses by zero.
@@ -209,7 +210,7 @@ void add_arithmetic(OpTable& table) {
     std::string_view signature;
     Function run;
   };
-  const Row rows[] = {
+  const std::vector<Row> rows = {
       {operation, "add|iadd", "a, b", elementwise(kAdd, 2)},
       {operation, "sub|isub", "a, b", elementwise(kSub, 2)},
       {operation, "mul|imul", "a, b", elementwise(kMul, 2)},
@@ -246,3 +247,4 @@ void add_arithmetic(OpTable& table) {
 }
 
 }  // namespace tinker::loss::eval
+// NOLINTEND(modernize-use-designated-initializers)

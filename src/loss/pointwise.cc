@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 namespace tinker::loss::eval {
 namespace {
 
@@ -126,3 +127,4 @@ Result<Variable> cast(Tape& tape, const Variable& x, Dtype dtype) {
 }
 
 }  // namespace tinker::loss::eval
+// NOLINTEND(modernize-use-designated-initializers)

@@ -219,11 +219,13 @@ Result<Program> Program::compile(std::span<const CustomLossInput> inputs,
 
 Answer Program::run_step(const Step& step, Tape& tape, std::span<const Value> values) const {
   std::vector<Value> arguments;
+  arguments.reserve(step.arguments.size());
   for (const auto& argument : step.arguments) arguments.push_back(resolve(argument, values));
   const Call call(tape, step.operation->parameters, std::move(arguments));
   auto result = step.operation->run(call);
   if (result) return result;
   std::vector<Value> shown;
+  shown.reserve(call.size());
   for (std::size_t i = 0; i < call.size(); ++i) shown.push_back(call[i]);
   return result.error().with_context(node_name(step.name, step.target + describe_all(shown)));
 }
