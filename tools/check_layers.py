@@ -50,6 +50,8 @@ PUBLIC_HEADERS = {
     "include/tinker/future.h": "async",
     "include/tinker/http.h": "http",
     "include/tinker/log.h": "base",
+    "include/tinker/loss.h": "loss",
+    "include/tinker/losses.h": "loss",
     "include/tinker/metrics.h": "telemetry",
     "include/tinker/result.h": "base",
     "include/tinker/retry_config.h": "session",

@@ -14,6 +14,8 @@
 #include "tinker/future.h"
 #include "tinker/http.h"
 #include "tinker/log.h"
+#include "tinker/loss.h"
+#include "tinker/losses.h"
 #include "tinker/metrics.h"
 #include "tinker/result.h"
 #include "tinker/retry_config.h"
