@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/conformance.md and docs/differences.md to the tests: no rule missing, no test that is not there.
+"""Holds docs/conformance.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
 
     tools/check_conformance.py --build-dir DIR   every rule has a row, and every test it names exists
     tools/check_conformance.py --junit FILE      every test it names ran and passed, as ctest's report says
@@ -13,18 +13,19 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md"]
+PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md"]
 
 
-def numbered(prefix: str, last: int, first: int = 1) -> list[str]:
-    return [f"{prefix}.{n}" for n in range(first, last + 1)]
+def numbered(prefix: str, last: int) -> list[str]:
+    return [f"{prefix}.{n}" for n in range(1, last + 1)]
 
 
 # Every rule of the description's chapters on the run time, and every row of its tables without numbers.
 RULES = [
     *numbered("R1", 18), *numbered("R2", 4), *numbered("R3", 18), *numbered("R4", 5),
     *numbered("R5.1", 3), *numbered("R5.2", 6), *numbered("R5.3", 3), *numbered("R5.4", 6), *numbered("R5.5", 7),
-    *numbered("R6", 29), *numbered("R10", 6, first=4), *numbered("R12", 7), *numbered("R13", 5), *numbered("R14", 14),
+    *numbered("R6", 29), *numbered("R7", 20), "R7.11b", *numbered("R8", 7), *numbered("R9", 13), *numbered("R10", 15), *numbered("R11", 17),
+    *numbered("R12", 7), *numbered("R13", 5), *numbered("R14", 14),
     *numbered("R17", 3), *numbered("R20", 3),
     *(f"15 {name}" for name in [
         "TinkerError", "APIError", "APIResponseValidationError", "APIStatusError", "BadRequestError",

@@ -101,8 +101,7 @@ class Headers::Iterator {
 
  private:
   friend class Headers;
-  Iterator(const Headers* headers, std::size_t index) noexcept
-      : headers_(headers), index_(index) {}
+  Iterator(const Headers* headers, std::size_t index) noexcept : headers_(headers), index_(index) {}
 
   const Headers* headers_ = nullptr;
   std::size_t index_ = 0;

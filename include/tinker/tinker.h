@@ -4,6 +4,7 @@
 ///
 /// Structs that say nothing about threads are plain values: thread-compatible.
 
+#include "tinker/admin_client.h"
 #include "tinker/call_options.h"
 #include "tinker/check.h"
 #include "tinker/clock.h"
@@ -15,14 +16,19 @@
 #include "tinker/http.h"
 #include "tinker/log.h"
 #include "tinker/loss.h"
+#include "tinker/loss_handle.h"
 #include "tinker/losses.h"
 #include "tinker/metrics.h"
+#include "tinker/rest_client.h"
 #include "tinker/result.h"
 #include "tinker/retry_config.h"
 #include "tinker/rng.h"
 #include "tinker/runtime.h"
+#include "tinker/sampling_client.h"
 #include "tinker/secret.h"
+#include "tinker/service_client.h"
 #include "tinker/trace_context.h"
+#include "tinker/training_client.h"
 #include "tinker/transport.h"
 #include "tinker/types/audit.h"
 #include "tinker/types/auth.h"

@@ -211,6 +211,7 @@ Result<void> ApiClient::begin(Attempt& state) {
   if (call.method != Method::get && call.idempotency_key.empty()) {
     call.idempotency_key = base::concat("tinker-cpp-retry-", core_->rng().uuid4());
   }
+  add_secret(call.secret.expose());
   state.lease.emplace(pool(call.pool).lease());
   return {};
 }
@@ -225,7 +226,7 @@ void ApiClient::begin_attempt(Attempt& state) {
 ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
   if (!result.ok()) {
     result = transport_error(state, std::move(result).error());
-  } else if (is_redirect(*result)) {
+  } else if (state.call.follow_redirects && is_redirect(*result)) {
     auto target = redirect_target(state, *result);
     if (target.ok()) {
       state.url = *std::move(target);

@@ -37,6 +37,10 @@ struct Call {
   std::string loggable = {};
   /// The caller's own trace.
   std::optional<TraceContext> trace = {};
+  /// What else of this call no error and no log line may show.
+  Secret secret = {};
+  /// Off: an answer that redirects is the answer.
+  bool follow_redirects = true;
 };
 
 struct ApiClientOptions {

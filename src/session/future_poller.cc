@@ -122,7 +122,8 @@ Result<http::Call> PollLoop::next_call() {
                     .pool = http::PoolKind::retrieve_promise,
                     .timeout = kTimeout,
                     .max_retries = 0,
-                    .loggable = request_.request_id};
+                    .loggable = request_.request_id,
+                    .trace = request_.trace};
 }
 
 Step PollLoop::fail(Error error) const {

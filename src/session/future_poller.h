@@ -11,6 +11,7 @@
 #include "async/task.h"
 #include "session/queue_observer.h"
 #include "session/session_core.h"
+#include "tinker/trace_context.h"
 #include "tinker/types/forward_backward.h"
 #include "tinker/types/sample.h"
 #include "wire/json.h"
@@ -29,6 +30,7 @@ struct PollRequest {
   /// The size of the result when it is known to be there (R6.18): that much of the in-flight budget
   /// is reserved first, and no answer without the payload is asked for.
   std::int64_t payload_bytes = 0;
+  std::optional<TraceContext> trace = {};  ///< The caller's own.
 };
 
 /// A result as it came. To be let go of on the loop thread.

@@ -10,6 +10,7 @@
 #include "session/json_call.h"
 #include "session/jwt_provider.h"
 #include "session/retries.h"
+#include "session/retry_handler.h"
 #include "tinker/version.h"
 
 namespace tinker::session {
@@ -218,6 +219,7 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
 }
 
 void Holder::start_background(const Environment& environment) {
+  core_->retry_handlers = std::make_shared<RetryHandlers>(core_->runtime);
   const auto telemetry =
       environment ? environment("TINKER_TELEMETRY") : process_environment()("TINKER_TELEMETRY");
   core_->telemetry = std::make_shared<telemetry::Reporter>(

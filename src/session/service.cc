@@ -38,8 +38,19 @@ Task<std::shared_ptr<Holder>> Service::get(Slot* slot, Holder::Kind kind) {
     holder->end(closed_error());
     co_return closed_error();
   }
-  slot->holder = std::move(holder);
-  co_return slot->holder;
+  set_holder(*slot, holder);
+  co_return holder;
+}
+
+void Service::set_holder(Slot& slot, std::shared_ptr<Holder> holder) {
+  slot.holder = std::move(holder);
+  if (&slot != &session_) return;
+  const ::tinker::detail::MutexLock lock(mutex_);
+  session_id_ = slot.holder->core()->session_id;
+}
+
+void Service::adopt(std::shared_ptr<Holder> holder) {
+  set_holder(session_, std::move(holder));
 }
 
 Task<> Service::close(SessionFinishReason reason, std::optional<std::string> detail) {
@@ -79,8 +90,8 @@ void Service::abandon() {
 }
 
 std::string Service::console_url() const {
-  if (!session_.holder) return console_sessions_url();
-  return console_session_url(session_.holder->core()->session_id);
+  const ::tinker::detail::MutexLock lock(mutex_);
+  return session_id_.empty() ? console_sessions_url() : console_session_url(session_id_);
 }
 
 struct ServiceHandle::Guard {
@@ -102,6 +113,16 @@ struct ServiceHandle::Guard {
 
 ServiceHandle::ServiceHandle(Runtime runtime, HolderOptions options)
     : guard_(std::make_shared<Guard>(std::move(runtime), std::move(options))) {}
+
+ServiceHandle::Weak ServiceHandle::weak() const {
+  return Weak(guard_);
+}
+
+std::optional<ServiceHandle> ServiceHandle::Weak::lock() const {
+  auto guard = guard_.lock();
+  if (!guard) return std::nullopt;
+  return ServiceHandle(std::move(guard));
+}
 
 const std::shared_ptr<Service>& ServiceHandle::service() const noexcept {
   return guard_->service;

@@ -7,6 +7,7 @@
 
 #include "async/semaphore.h"
 #include "session/holder.h"
+#include "tinker/detail/mutex.h"
 #include "tinker/runtime.h"
 
 namespace tinker::session {
@@ -45,7 +46,9 @@ class Service : public std::enable_shared_from_this<Service> {
   [[nodiscard]] const std::shared_ptr<async::RuntimeCore>& runtime() const noexcept {
     return runtime_;
   }
-  /// Where the console shows this session, or all of them (R1.18).
+  /// Makes `holder` the one with the session: it was begun by another process.
+  void adopt(std::shared_ptr<Holder> holder);
+  /// Where the console shows this session, or all of them (R1.18). Any thread.
   [[nodiscard]] std::string console_url() const;
 
  private:
@@ -54,6 +57,7 @@ class Service : public std::enable_shared_from_this<Service> {
     async::Semaphore making = async::Semaphore::counting(1);
   };
   async::Task<std::shared_ptr<Holder>> get(Slot* slot, Holder::Kind kind);
+  void set_holder(Slot& slot, std::shared_ptr<Holder> holder);
 
   std::shared_ptr<async::RuntimeCore> runtime_;
   HolderOptions options_;
@@ -61,6 +65,8 @@ class Service : public std::enable_shared_from_this<Service> {
   Slot session_;
   Slot rest_;
   bool is_closed_ = false;
+  mutable ::tinker::detail::Mutex mutex_;
+  std::string session_id_ TINKER_GUARDED_BY(mutex_);
 };
 
 /// What clients hold: as long as a copy lives, so does the service; with the last one it is
@@ -72,9 +78,24 @@ class ServiceHandle {
   [[nodiscard]] const std::shared_ptr<Service>& service() const noexcept;
   [[nodiscard]] const Runtime& runtime() const noexcept;
 
+  /// For work that must not keep the service alive; `lock` gives nothing once it was abandoned.
+  class Weak;
+  [[nodiscard]] Weak weak() const;
+
  private:
   struct Guard;
+  explicit ServiceHandle(std::shared_ptr<Guard> guard) : guard_(std::move(guard)) {}
   std::shared_ptr<Guard> guard_;
+};
+
+class ServiceHandle::Weak {
+ public:
+  [[nodiscard]] std::optional<ServiceHandle> lock() const;
+
+ private:
+  friend class ServiceHandle;
+  explicit Weak(std::weak_ptr<Guard> guard) : guard_(std::move(guard)) {}
+  std::weak_ptr<Guard> guard_;
 };
 
 }  // namespace tinker::session

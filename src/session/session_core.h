@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 namespace tinker::session {
 
 class Backoff;
+class RetryHandlers;
 
 /// What the pieces of one holder share: the connection to its server, the configuration that came
 /// from there, its limits. Loop thread only.
@@ -43,11 +45,17 @@ struct SessionCore {
       async::Semaphore::bytes(config.inflight_response_bytes_semaphore_size);
   /// Shared by all holders of the same server and credential.
   std::shared_ptr<Backoff> backoff;
+  /// Shared by the sampling clients of this holder.
+  std::shared_ptr<RetryHandlers> retry_handlers;
 
   // Counters of R4.4.
   std::int64_t next_model_seq_id = 0;
   std::int64_t next_sampling_session_seq_id = 0;
   std::int64_t next_custom_loss_seq_id = 0;
+
+  // Custom losses that the server knows, by key; one upload at a time.
+  std::map<std::string, std::string> custom_losses = {};
+  async::Semaphore custom_loss_upload = async::Semaphore::counting(1);
 
   [[nodiscard]] const Logger& logger() const noexcept { return runtime->logger(); }
   [[nodiscard]] async::TimePoint now() const { return runtime->loop()->now(); }

@@ -56,6 +56,8 @@ struct ForwardBackwardOutput {
   std::string loss_fn_output_type = {};
   std::vector<NamedTensors> loss_fn_outputs = {};           ///< One per datum.
   std::map<std::string, double, std::less<>> metrics = {};  ///< By "name:reduction".
+  /// The metrics of reduction `hash2` exactly; `metrics` has them rounded. Set by the clients.
+  std::map<std::string, std::uint64_t, std::less<>> hashes = {};
 
   friend bool operator==(const ForwardBackwardOutput&, const ForwardBackwardOutput&) = default;
 };

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tinker/call_options.h"
+#include "tinker/future.h"
+#include "tinker/http.h"
+#include "tinker/retry_config.h"
+#include "tinker/runtime.h"
+#include "tinker/secret.h"
+#include "tinker/transport.h"
+#include "tinker/types/sample.h"
+#include "tinker/types/sampling_params.h"
+
+namespace tinker {
+
+namespace client {
+struct SamplingState;
+}
+
+/// What a sample brings beside its sequences. All of them are read off one pass over the prompt.
+struct SampleOptions {
+  std::int64_t num_samples = 1;
+  bool include_prompt_logprobs = false;
+  std::int64_t topk_prompt_logprobs = 0;  ///< k most likely tokens at each prompt position.
+  std::int64_t topk_sample_logprobs = 0;  ///< k most likely tokens at each sampled position.
+  /// Token ids to score: int64 [prompt length - 1, K]; -1 asks for nothing. Default: none.
+  std::optional<TensorData> target_prompt_logprobs = {};
+  std::int64_t prompt_alt_tokens_k = 0;  ///< k independent draws at each prompt position.
+  /// Only the last n prompt logprobs; at least 1, needs `include_prompt_logprobs`. Default: all.
+  std::optional<std::int64_t> prompt_logprobs_last_n = {};
+};
+
+/// How a sampling client works.
+struct SamplingClientOptions {
+  RetryConfig retry = {};
+  /// Keep what training with `stable_reinforce` needs to know of each sequence. Default: no.
+  bool record_stability_info = false;
+};
+
+/// How to use a sampler that another process made.
+struct SamplerHandleOptions {
+  std::optional<Secret> api_key = {};  ///< Default: as `ServiceOptions::api_key`.
+  SamplingClientOptions client = {};
+  http::Headers headers = {};  ///< Sent with every request; never logged.
+  http::TransportOptions transport_options = {};
+  std::shared_ptr<http::Transport> transport = {};  ///< Default: the library's own.
+  std::optional<Runtime> runtime = {};              ///< Default: one of its own.
+};
+
+/// Draws tokens from one set of weights.
+///
+///     auto answer = sampler.sample(prompt, {.max_tokens = 64, .temperature = 0.7}).get().value();
+///     for (const SampledSequence& sequence : answer.sequences) use(sequence.tokens);
+///
+/// Calls are not ordered among themselves: thousands can be under way. Failures that may pass are
+/// repeated as `RetryConfig` says. Copies are the same client.
+///
+/// Thread-safe.
+class SamplingClient {
+ public:
+  /// A client for a sampler of another process, from the text that its `get_sampler_handle` gave.
+  /// Sends nothing until first use.
+  static Future<SamplingClient> from_sampler_handle(std::string handle);
+  static Future<SamplingClient> from_sampler_handle(std::string handle,
+                                                    SamplerHandleOptions options);
+
+  /// This client with other options for its calls, e.g. a deadline.
+  [[nodiscard]] SamplingClient with(CallOptions options) const;
+
+  Future<SampleResponse> sample(ModelInput prompt, SamplingParams params) const;
+  Future<SampleResponse> sample(ModelInput prompt,
+                                SamplingParams params,
+                                SampleOptions options) const;
+  /// The logprob of each prompt token; none for the first, nor where it was not computed.
+  Future<std::vector<std::optional<float>>> compute_logprobs(ModelInput prompt) const;
+  /// The same for the last `last_n` tokens only; the others are none.
+  Future<std::vector<std::optional<float>>> compute_logprobs(ModelInput prompt,
+                                                             std::int64_t last_n) const;
+
+  Future<std::string> get_base_model() const;
+  /// A text with which another process can sample from the same weights. Carries no credential;
+  /// whoever has it still needs one for the account.
+  Future<std::string> get_sampler_handle() const;
+  [[nodiscard]] const std::string& sampling_session_id() const noexcept;
+
+  /// For the library itself.
+  explicit SamplingClient(std::shared_ptr<const client::SamplingState> state)
+      : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<const client::SamplingState> state_;
+  CallOptions options_ = {};
+};
+
+}  // namespace tinker

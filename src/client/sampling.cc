@@ -1,0 +1,239 @@
+#include "client/sampling.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/strings.h"
+#include "client/requests.h"
+#include "session/canceller.h"
+#include "session/dispatch.h"
+#include "session/retrieval.h"
+#include "tinker/types/sampling_session.h"
+
+namespace tinker::client {
+
+using async::Task;
+
+namespace {
+
+constexpr std::int64_t kIdsPerClone = 1'000'000'000;
+constexpr std::int64_t kLargePrompt = 65'536;  // estimated bytes
+
+Error invalid(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
+/// A copy learns its clone id before its first sample (R10.15): from the server, where that counts
+/// its clients, else by chance.
+Task<> join(std::shared_ptr<SamplingCore> core) {
+  if (core->clone_id) co_return Result<void>();
+  auto turn = core->joining.acquire();
+  TINKER_CO_TRY(const auto permit, co_await turn);
+  if (core->clone_id) co_return Result<void>();
+  const auto session = core->session();
+  std::int64_t clone = 0;
+  if (session->config.sample_join_sampling_session) {
+    TINKER_CO_TRY(auto body,
+                  session::json_body(JoinSamplingSessionRequest{core->sampling_session_id}));
+    http::Call call = {.path = "/api/v1/join_sampling_session",
+                       .body = std::move(body),
+                       .pool = http::PoolKind::session};
+    auto joining = call_with_retries<JoinSamplingSessionResponse>(
+        session, "join_sampling_session", std::move(call));
+    TINKER_CO_TRY(const auto answer, co_await std::move(joining));
+    clone = answer.client_counter;
+  } else {
+    clone = 1 + static_cast<std::int64_t>(session->runtime->rng().uniform() * 1e9);
+  }
+  core->clone_id = clone;
+  core->next_seq_id = clone * kIdsPerClone;
+  co_return Result<void>();
+}
+
+/// Made with the first sample, when the clone id is known.
+const std::shared_ptr<session::BatchPoller>& batch_poller(SamplingCore& core) {
+  if (!core.batch && core.session()->config.sample_use_retrieve_futures) {
+    core.batch = std::make_shared<session::BatchPoller>(
+        core.session(), core.sampling_session_id, core.clone_id.value_or(0));
+  }
+  return core.batch;
+}
+
+/// The JSON of a request; a long prompt is written by the workers.
+Task<http::Body> encode(std::shared_ptr<session::SessionCore> session,
+                        std::shared_ptr<const SampleRequest> request,
+                        std::int64_t estimated_bytes) {
+  if (estimated_bytes <= kLargePrompt) co_return session::json_body(*request);
+  auto encoding = session->runtime->offload([request] { return session::json_body(*request); });
+  auto wait = async::until(std::move(encoding));
+  co_return co_await wait;
+}
+
+/// Gives the sequences the ids that came with the submission (R10.13). A server that sends none is
+/// accepted: sequences without an id cannot be named later, that is all.
+Result<void> name_sequences(SampleResponse& answer, const UntypedApiFuture& accepted) {
+  if (!accepted.sample_sequence_ids) return {};
+  const auto& ids = *accepted.sample_sequence_ids;
+  if (ids.size() != answer.sequences.size()) {
+    return Error{.code = ErrorCode::invalid_response,
+                 .message = base::concat("expected one sequence for each of ",
+                                         ids.size(),
+                                         " ids, found ",
+                                         answer.sequences.size()),
+                 .request_id = accepted.request_id};
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) answer.sequences[i].sequence_id = ids[i];
+  return {};
+}
+
+/// One attempt: its own seq_id (R10.2), then submission and result.
+Task<SampleResponse> attempt(std::shared_ptr<SamplingCore> core,
+                             std::shared_ptr<const SampleRequest> wanted,
+                             std::optional<TraceContext> trace) {
+  auto joining = join(core);
+  TINKER_CO_TRY(co_await std::move(joining));
+  const auto session = core->session();
+  const auto started = session->now();
+  auto request = std::make_shared<SampleRequest>(*wanted);
+  request->seq_id = core->next_seq_id++;
+  const std::int64_t bytes = session::estimate_bytes(request->prompt);
+  auto encoding = encode(session, request, bytes);
+  TINKER_CO_TRY(auto body, co_await std::move(encoding));
+  request.reset();
+
+  http::Call call = {.path = "/api/v1/asample",
+                     .body = std::move(body),
+                     .pool = http::PoolKind::sample,
+                     .max_retries = 0,
+                     .trace = trace};
+  call.headers.add("X-Tinker-Sampling-Backpressure", "1");
+  const auto canceller = core->holder->canceller();
+  auto submitting =
+      session::submit_sample(session, bytes, [session, canceller, call = std::move(call)] {
+        return session::submit_cancellable(session, canceller, call);
+      });
+  TINKER_CO_TRY(const auto accepted, co_await std::move(submitting));
+
+  const Submission submission = {
+      .request_type = "Sample", .call = {.trace = trace}, .observer = core->observer};
+  const session::SampleRoute route = {.batch = batch_poller(*core), .canceller = canceller};
+  auto waiting = session::await_sample<SampleResponse>(
+      session, route, poll_request(*session, submission, accepted, started));
+  TINKER_CO_TRY(auto answer, co_await std::move(waiting));
+  TINKER_CO_TRY(name_sequences(answer, accepted));
+  TINKER_CO_TRY(check_answer(*wanted, answer));
+  co_return answer;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SamplingCore>> make_sampling_core(
+    const std::shared_ptr<session::Holder>& holder,
+    std::string sampling_session_id,
+    SamplingClientOptions options) {
+  const auto& session = holder->core();
+  TINKER_TRY(
+      auto handler,
+      session->retry_handlers->find_or_make(sampling_session_id, options.retry, session->config));
+  auto observer = std::make_shared<session::QueueStateObserver>(
+      session, session::QueuedWork::sampling, sampling_session_id);
+  return on_loop(session->runtime,
+                 SamplingCore{.holder = holder,
+                              .sampling_session_id = std::move(sampling_session_id),
+                              .options = std::move(options),
+                              .retry_handler = std::move(handler),
+                              .observer = std::move(observer)});
+}
+
+Result<void> check_sampler(const SamplingSource& source, const SamplingClientOptions& options) {
+  if (!source.model_path && !source.base_model) {
+    return invalid("nothing to sample from: expected model_path or base_model");
+  }
+  if (source.model_path && !source.model_path->starts_with("tinker://")) {
+    return invalid(
+        base::concat("model_path: expected \"tinker://…\", found \"", *source.model_path, "\""));
+  }
+  return session::validate(options.retry);
+}
+
+Task<std::shared_ptr<SamplingCore>> open_sampler(std::shared_ptr<session::Holder> holder,
+                                                 SamplingSource source,
+                                                 SamplingClientOptions options) {
+  const auto session = holder->core();
+  TINKER_CO_TRY(auto body,
+                session::json_body(CreateSamplingSessionRequest{
+                    .session_id = session->session_id,
+                    .sampling_session_seq_id = session->next_sampling_session_seq_id++,
+                    .base_model = std::move(source.base_model),
+                    .model_path = std::move(source.model_path)}));
+  http::Call call = {.path = "/api/v1/create_sampling_session",
+                     .body = std::move(body),
+                     .pool = http::PoolKind::session};
+  auto creating = session::call_json<CreateSamplingSessionResponse>(session, std::move(call));
+  TINKER_CO_TRY(const auto answer, co_await std::move(creating));
+  co_return make_sampling_core(holder, answer.sampling_session_id, std::move(options));
+}
+
+Result<void> check_sample(const SampleRequest& request) {
+  if (const auto& targets = request.target_prompt_logprobs) {
+    if (targets->dtype() != TensorDtype::int64) {
+      return invalid("target_prompt_logprobs: expected int64, found float32");
+    }
+    if (!targets->shape() || targets->shape()->size() != 2) {
+      return invalid(base::concat("target_prompt_logprobs: expected a 2-D shape, found rank ",
+                                  targets->shape() ? targets->shape()->size() : 1));
+    }
+    if (const auto valid = targets->validate(); !valid.ok()) {
+      return Error(valid.error()).with_context("target_prompt_logprobs");
+    }
+  }
+  if (request.prompt_alt_tokens_k < 0) {
+    return invalid(base::concat("prompt_alt_tokens_k: expected 0 or more, found ",
+                                request.prompt_alt_tokens_k));
+  }
+  if (const auto last = request.prompt_logprobs_last_n) {
+    if (*last < 1) {
+      return invalid(base::concat("prompt_logprobs_last_n: expected 1 or more, found ", *last));
+    }
+    if (!request.prompt_logprobs.value_or(false)) {
+      return invalid("prompt_logprobs_last_n needs include_prompt_logprobs");
+    }
+  }
+  return {};
+}
+
+Result<void> check_answer(const SampleRequest& request, const SampleResponse& answer) {
+  const auto bad = [](std::string message) {
+    return Error{.code = ErrorCode::invalid_response, .message = std::move(message)};
+  };
+  if (request.prompt_alt_tokens_k > 0 && !answer.prompt_alt_tokens) {
+    return bad("the server left out the alternative prompt tokens that were asked for");
+  }
+  if (const auto last = request.prompt_logprobs_last_n) {
+    const auto& logprobs = answer.prompt_logprobs;
+    for (std::size_t i = 0; i + static_cast<std::size_t>(*last) < logprobs.size(); ++i) {
+      if (std::isnan(logprobs[i])) continue;
+      return bad(base::concat("expected logprobs of the last ",
+                              *last,
+                              " prompt tokens only, found one at position ",
+                              i,
+                              " of ",
+                              logprobs.size()));
+    }
+  }
+  return {};
+}
+
+Task<SampleResponse> run_sample(std::shared_ptr<SamplingCore> core,
+                                SampleRequest request,
+                                std::shared_ptr<session::RetryHandler> retry_handler,
+                                std::optional<TraceContext> trace) {
+  const auto wanted = std::make_shared<const SampleRequest>(std::move(request));
+  auto working = session::execute<SampleResponse>(
+      core->session(), std::move(retry_handler), "sample", [core, wanted, trace] {
+        return attempt(core, wanted, trace);
+      });
+  co_return co_await std::move(working);
+}
+
+}  // namespace tinker::client
