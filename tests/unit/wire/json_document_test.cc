@@ -234,7 +234,9 @@ TEST(JsonView, AppendsNumbersUntilOneDoesNotFit) {
 
 TEST(JsonDocument, OneThatLivesIsNotChangedByTheNext) {
   const auto first = JsonDocument::parse(R"({"a": "first"})").value();
-  { const auto gone = JsonDocument::parse(R"({"a": "gone"})").value(); }
+  {
+    const auto gone = JsonDocument::parse(R"({"a": "gone"})").value();
+  }
   const auto second = JsonDocument::parse(R"({"a": "second"})").value();
   const auto large = JsonDocument::parse("[\"" + std::string(100'000, 'x') + "\"]").value();
 
@@ -244,7 +246,8 @@ TEST(JsonDocument, OneThatLivesIsNotChangedByTheNext) {
 }
 
 TEST(JsonDocument, IsReadAfterOneThatWasRefused) {
-  EXPECT_THAT(JsonDocument::parse(R"({"a": )"), IsError(ErrorCode::invalid_argument, HasSubstr("expected")));
+  EXPECT_THAT(JsonDocument::parse(R"({"a": )"),
+              IsError(ErrorCode::invalid_argument, HasSubstr("expected")));
   const auto document = JsonDocument::parse(R"({"a": 1})").value();
 
   EXPECT_EQ(document.root().member("a")->integer(), 1);
