@@ -19,12 +19,11 @@
 namespace tinker::client {
 
 /// A server that accepts every submission as "r-1", "r-2" … and has results by the type of the
-/// request, in virtual time.
-struct ClientFixture {
-  LogCapture log;
-  testing::VirtualRuntime time{log.logger()};
+/// request.
+struct ScriptedServer {
+  Runtime runtime;
   std::shared_ptr<testing::FakeTransport> server =
-      std::make_shared<testing::FakeTransport>(time.runtime());
+      std::make_shared<testing::FakeTransport>(runtime);
   std::map<std::string, std::string> environment = {{"HOME", "/nonexistent"}};
   /// The result of each request type; forward passes echo how many data they had.
   std::map<std::string, testing::FakeReply> results = {
@@ -38,7 +37,7 @@ struct ClientFixture {
       {"SaveWeightsExternal", {.body = R"({"path":"tinker://s-1:train:0/external_weights/a"})"}}};
   std::map<std::string, std::size_t> data_of = {};  // by request id
 
-  explicit ClientFixture(const std::string& config = "{}") {
+  explicit ScriptedServer(Runtime r, const std::string& config = "{}") : runtime(std::move(r)) {
     server->reply("/client/config", {{.body = config}});
     server->reply("/client/dynamic_config", {{.body = "{}"}});
     server->reply("/create_session", {{.body = R"({"session_id":"s-1"})"}});
@@ -100,7 +99,7 @@ struct ClientFixture {
     return {.base_url = "http://server.test",
             .api_key = Secret("tml-secret-key"),
             .transport = server,
-            .runtime = time.runtime()};
+            .runtime = runtime};
   }
   session::Environment variables() {
     return [this](const char* name) -> std::optional<std::string> {
@@ -141,6 +140,16 @@ struct ClientFixture {
 
  private:
   int accepted_ = 0;
+};
+
+/// The server and its clients in virtual time.
+struct VirtualTime {
+  LogCapture log;
+  testing::VirtualRuntime time{log.logger()};
+};
+struct ClientFixture : VirtualTime, ScriptedServer {
+  explicit ClientFixture(const std::string& config = "{}")
+      : ScriptedServer(time.runtime(), config) {}
 };
 
 /// `count` data of `tokens` tokens each.
