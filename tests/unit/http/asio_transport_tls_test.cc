@@ -193,7 +193,7 @@ TEST_F(AsioTransportTlsTest, ARefusedStreamIsSentAgainAFewTimes) {
 TEST_F(AsioTransportTlsTest, CancellingResetsOneStreamAndLeavesTheOthers) {
   std::latch asked(1);
   std::atomic<bool> was_asked = false;
-  std::uint32_t reason = 0;
+  std::atomic<std::uint32_t> reason = 0;
   TcpServer server(identity, "h2", [&](TcpPeer& peer, int) {
     H2Peer h2;
     serve_h2(peer, h2, [&] {
