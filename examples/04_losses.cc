@@ -14,7 +14,9 @@ namespace loss = tinker::loss;
 //! [formula]
 tinker::Result<loss::Formula> clipped() {
   return loss::Formula::define(
-      "clipped", {{"logprobs", 1}, {"q", 1}, {"a", 1}}, [](const loss::Inputs& in) {
+      "clipped",
+      {{.name = "logprobs", .rank = 1}, {.name = "q", .rank = 1}, {.name = "a", .rank = 1}},
+      [](const loss::Inputs& in) {
         auto ratio = exp(in["logprobs"] - in["q"]);
         auto objective = -sum(min(ratio * in["a"], clamp(ratio, 0.8, 1.2) * in["a"]));
         return loss::Output(objective, {{"custom/ratio:mean", mean(ratio)}});
@@ -68,9 +70,10 @@ int main() {
   std::cout << "plain function: " << plain.loss << '\n';
 
   //! [refused]
-  const auto refused = loss::Formula::define("fft", {{"logprobs", 1}}, [](const loss::Inputs& in) {
-    return sum(loss::call("torch.fft.fft", {in["logprobs"]}));
-  });
+  const auto refused =
+      loss::Formula::define("fft", {{.name = "logprobs", .rank = 1}}, [](const loss::Inputs& in) {
+        return sum(loss::call("torch.fft.fft", {in["logprobs"]}));
+      });
   std::cout << refused.error().to_string() << '\n';
   //! [refused]
 }

@@ -13,6 +13,7 @@ namespace tinker {
 /// Thread-safe.
 class AdminClient {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures and results are so by themselves.
   static Result<AdminClient> connect();
   static Result<AdminClient> connect(RestOptions options);
 
@@ -29,6 +30,7 @@ class AdminClient {
   Future<CurrentCheckpointStorageUsageResponse> get_current_checkpoint_storage_usage() const;
   Future<CurrentCheckpointStorageUsageResponse> get_current_checkpoint_storage_usage(
       std::string project_id) const;
+  // NOLINTEND(modernize-use-nodiscard)
 
   /// For the library itself.
   explicit AdminClient(std::shared_ptr<const client::RestState> state) : state_(std::move(state)) {}

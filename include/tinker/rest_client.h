@@ -61,6 +61,7 @@ struct CopyOptions {
 /// Thread-safe.
 class RestClient {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures and results are so by themselves.
   static Result<RestClient> connect();
   static Result<RestClient> connect(RestOptions options);
 
@@ -110,6 +111,7 @@ class RestClient {
   /// Who the credential belongs to. Needs a server with token exchange, or a token as the key.
   Future<WhoamiResponse> whoami() const;
   Future<GetSamplerResponse> get_sampler(std::string sampler_id) const;
+  // NOLINTEND(modernize-use-nodiscard)
 
   /// For the library itself.
   explicit RestClient(std::shared_ptr<const client::RestState> state) : state_(std::move(state)) {}

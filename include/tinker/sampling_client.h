@@ -63,6 +63,7 @@ struct SamplerHandleOptions {
 /// Thread-safe.
 class SamplingClient {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures and results are so by themselves.
   /// A client for a sampler of another process, from the text that its `get_sampler_handle` gave.
   /// Sends nothing until first use.
   static Future<SamplingClient> from_sampler_handle(std::string handle);
@@ -87,6 +88,7 @@ class SamplingClient {
   /// whoever has it still needs one for the account.
   Future<std::string> get_sampler_handle() const;
   [[nodiscard]] const std::string& sampling_session_id() const noexcept;
+  // NOLINTEND(modernize-use-nodiscard)
 
   /// For the library itself.
   explicit SamplingClient(std::shared_ptr<const client::SamplingState> state)

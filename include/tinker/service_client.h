@@ -89,6 +89,7 @@ struct SamplingSource {
 /// Thread-safe.
 class ServiceClient {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures and results are so by themselves.
   static Result<ServiceClient> connect();
   static Result<ServiceClient> connect(ServiceOptions options);
 
@@ -137,6 +138,7 @@ class ServiceClient {
 
   /// Where the console shows the session; without one, all of them.
   [[nodiscard]] std::string get_console_url() const;
+  // NOLINTEND(modernize-use-nodiscard)
 
   /// For the library itself.
   explicit ServiceClient(std::shared_ptr<const client::ServiceState> state)

@@ -75,6 +75,7 @@ struct TrainStep {
 /// Thread-safe; from several threads the order is that of the calls as they happen.
 class TrainingClient {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures and results are so by themselves.
   /// This client with other options for its calls, e.g. a deadline.
   [[nodiscard]] TrainingClient with(CallOptions options) const;
 
@@ -148,6 +149,7 @@ class TrainingClient {
   Future<GetInfoResponse> get_info() const;
   [[nodiscard]] const std::string& model_id() const noexcept;
   [[nodiscard]] std::string get_console_url() const;
+  // NOLINTEND(modernize-use-nodiscard)
 
   /// For the library itself.
   explicit TrainingClient(std::shared_ptr<const client::TrainingState> state)

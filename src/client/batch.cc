@@ -193,9 +193,9 @@ Task<UntypedApiFuture> Batch::send(std::shared_ptr<Batch> self, std::size_t inde
   if (!body.ok()) co_return body.error();
   http::Call call = {.path = "/api/v1/forward_backward",
                      .body = *std::move(body),
-                     .headers = {{"Content-Type", "application/x-protobuf"}},
                      .pool = http::PoolKind::train,
                      .trace = self->trace_};
+  call.headers.add("Content-Type", "application/x-protobuf");
   if (is_compressed) call.headers.add("Content-Encoding", "zstd");
   auto calling = call_with_retries<UntypedApiFuture>(session, self->name_, std::move(call));
   co_return co_await std::move(calling);

@@ -88,7 +88,7 @@ Result<std::string_view> reduction_of(std::string_view key) {
   if (colon == std::string_view::npos || key.find(':', colon + 1) != std::string_view::npos) {
     return Error{
         .code = ErrorCode::invalid_response,
-        .message = base::concat("expected a metric named \"name:reduction\", found \"", key, "\"")};
+        .message = base::concat(R"(expected a metric named "name:reduction", found ")", key, "\"")};
   }
   return key.substr(colon + 1);
 }

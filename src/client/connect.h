@@ -14,7 +14,7 @@ Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
                                                     session::Environment environment);
 
 /// A sampler that another process made (R17.2).
-Future<SamplingClient> restore_sampler(const std::string& handle,
+Future<SamplingClient> restore_sampler(const std::string& text,
                                        SamplerHandleOptions options,
                                        session::Environment environment);
 

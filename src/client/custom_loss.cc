@@ -221,8 +221,8 @@ Result<CustomBatch> prepare_custom(const std::shared_ptr<TrainingCore>& core,
   return batch;
 }
 
-Task<ForwardBackwardOutput> run_custom(std::shared_ptr<TrainingCore> core, CustomBatch work) {
-  const auto batch = std::make_shared<CustomBatch>(std::move(work));
+Task<ForwardBackwardOutput> run_custom(std::shared_ptr<TrainingCore> core, CustomBatch custom) {
+  const auto batch = std::make_shared<CustomBatch>(std::move(custom));
   const auto result = std::make_shared<loss::BatchResult>();
   auto preparing = first_half(core, batch, result);
   auto data = co_await std::move(preparing);

@@ -34,7 +34,7 @@ Result<CustomBatch> prepare_custom(const std::shared_ptr<TrainingCore>& core,
                                    loss::BatchFunction function);
 
 async::Task<ForwardBackwardOutput> run_custom(std::shared_ptr<TrainingCore> core,
-                                              CustomBatch batch);
+                                              CustomBatch custom);
 
 /// Whether the data have what the loss reads, in the ranks it wants (R9.9).
 Result<void> check_inputs(std::span<const Datum> data, const loss::Formula& formula);

@@ -56,7 +56,11 @@ async::Task<Answer> run_in_turn(std::shared_ptr<TrainingCore> core, Sequenced wo
   }
   work.turn->leave();
   if constexpr (requires(Answer made) { made.path; }) {
-    if (work.save && work.save->saved_as) co_return Answer{.path = work.save->saved_as.value()};
+    if (work.save && work.save->saved_as) {
+      Answer saved;
+      saved.path = *work.save->saved_as;
+      co_return saved;
+    }
   }
   auto polling =
       session::poll<Answer>(session, poll_request(*session, work.submission, *accepted, started));

@@ -184,7 +184,7 @@ Future<WhoamiResponse> ServiceClient::whoami() const {
 }
 
 RestClient ServiceClient::create_rest_client() const {
-  RestClient rest(std::make_shared<const client::RestState>(client::RestState{
+  const RestClient rest(std::make_shared<const client::RestState>(client::RestState{
       .runtime = state_->service.runtime(), .options = state_->options, .owner = state_->service}));
   return rest.with(options_);
 }

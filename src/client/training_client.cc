@@ -50,7 +50,7 @@ Result<Prepared> prepare(const std::shared_ptr<TrainingCore>& core,
   auto turn =
       take_turn(core, std::ssize(chunks), spec.forward_only ? "forward" : "forward_backward");
   auto batch = std::make_shared<Batch>(core, std::move(data), chunks, turn->range(), spec);
-  return Prepared{std::move(batch), std::move(turn), std::move(chunks)};
+  return Prepared{.batch = std::move(batch), .turn = std::move(turn), .chunks = std::move(chunks)};
 }
 
 Future<ForwardBackwardOutput> run(const client::TrainingState& state,
@@ -218,6 +218,7 @@ Result<std::vector<BatchPart>> TrainingClient::forward_backward_parts(std::vecto
   (void)client::start(
       state_->service, options_, Batch::drive(prepared.batch, std::move(prepared.turn)));
   std::vector<BatchPart> parts;
+  parts.reserve(futures.size());
   for (std::size_t i = 0; i < futures.size(); ++i) {
     parts.push_back({.first = prepared.chunks[i].first,
                      .count = prepared.chunks[i].count,

@@ -70,7 +70,7 @@ Function new_sized(double value) {
 Answer arange(const Call& call) {
   Number start = {.dtype = Dtype::integer};
   Number step = {.value = 1.0, .dtype = Dtype::integer};
-  TINKER_TRY(Number end, number_at(call, call.has(1) ? 1 : 0));
+  TINKER_TRY(const Number end, number_at(call, call.has(1) ? 1 : 0));
   if (call.has(1)) {
     TINKER_TRY(start, number_at(call, 0));
   }

@@ -61,7 +61,7 @@ Function pair_loss(const Pointwise& function, std::size_t reduction, std::size_t
       TINKER_TRY(Variable operand, call.tensor(i));
       operands.push_back(std::move(operand));
     }
-    TINKER_TRY(const Variable each, pointwise(call.tape(), function, operands));
+    TINKER_TRY(Variable each, pointwise(call.tape(), function, operands));
     TINKER_TRY(const std::string how, call.text(reduction));
     if (how == "none") return each;
     if (how != "mean" && how != "sum")

@@ -211,9 +211,9 @@ void add_reductions(OpTable& table) {
   constexpr std::string_view kMethod = "input, dim|axis=None, dtype=None, _=None";
   const auto reorder = [](Function run) -> Function {
     return [run = std::move(run)](const Call& call) {
-      static const auto kParameters =
+      static const auto parameters =
           parse_signature("input, dim|axis=None, _stacklevel=3, dtype=None");
-      return run(Call(call.tape(), kParameters, {call[0], call[1], Value(), call[2]}));
+      return run(Call(call.tape(), parameters, {call[0], call[1], Value(), call[2]}));
     };
   };
   table.add(method, "softmax", kMethod, reorder(softmax<false>));

@@ -1,5 +1,6 @@
 // Regularizers of the shape of things: orthogonality of rows, length of a gradient.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/strings.h"
@@ -87,7 +88,7 @@ Result<std::vector<double>> gradient_at(const GradientPenalty& kind,
                                         const DatumView& view,
                                         std::span<const double> x) {
   const std::vector<float> narrow(x.begin(), x.end());
-  const std::span<const float> spans[] = {narrow};
+  const std::array<std::span<const float>, 1> spans = {narrow};
   TINKER_TRY(const BatchResult found, kind.function(std::span(&view.datum, 1), spans));
   if (found.gradients.size() != 1 || found.gradients[0].size() != x.size()) {
     return eval::invalid("the function of a gradient penalty gave no gradient of one datum");
