@@ -231,4 +231,9 @@ class TcpServer {
   int ended_ = 0;
 };
 
+/// Answers every request with its number on this connection.
+inline void count_requests(TcpPeer& peer, int /*connection*/) {
+  for (int i = 1; !peer.read_request().empty(); ++i) peer.respond(std::to_string(i));
+}
+
 }  // namespace tinker::testing

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::_;
 using ::testing::HasSubstr;
+using ::tinker::testing::count_requests;
 using ::tinker::testing::HasBody;
 using ::tinker::testing::HasStatus;
 using ::tinker::testing::IsError;
@@ -25,11 +26,6 @@ using namespace std::chrono_literals;
 
 // Time-outs in these tests are long where they must not fire, and as short as they can be where
 // they must.
-/// Answers every request with its number on this connection.
-void count_requests(TcpPeer& peer, int) {
-  for (int i = 1; !peer.read_request().empty(); ++i) peer.respond(std::to_string(i));
-}
-
 class AsioTransportEndsTest : public ::tinker::testing::LoopFixture {};
 
 TEST_F(AsioTransportEndsTest, GivesUpOnAServerThatDoesNotAnswer) {

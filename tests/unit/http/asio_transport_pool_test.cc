@@ -15,17 +15,13 @@ namespace tinker::http {
 namespace {
 
 using ::testing::_;
+using ::tinker::testing::count_requests;
 using ::tinker::testing::HasBody;
 using ::tinker::testing::HasStatus;
 using ::tinker::testing::IsError;
 using ::tinker::testing::TcpPeer;
 using ::tinker::testing::TcpServer;
 using namespace std::chrono_literals;
-
-/// Answers every request with its number on this connection.
-void count_requests(TcpPeer& peer, int) {
-  for (int i = 1; !peer.read_request().empty(); ++i) peer.respond(std::to_string(i));
-}
 
 class AsioTransportPoolTest : public ::tinker::testing::LoopFixture {};
 

@@ -20,6 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+using ::tinker::testing::count_requests;
 using ::tinker::testing::HasBody;
 using ::tinker::testing::HasStatus;
 using ::tinker::testing::IsError;
@@ -28,11 +29,6 @@ using ::tinker::testing::TcpServer;
 using namespace std::chrono_literals;
 
 class AsioTransportTest : public ::tinker::testing::LoopFixture {};
-
-/// Answers every request with its number on this connection.
-void count_requests(TcpPeer& peer, int) {
-  for (int i = 1; !peer.read_request().empty(); ++i) peer.respond(std::to_string(i));
-}
 
 TEST_F(AsioTransportTest, SendsARequestAndBringsTheAnswer) {
   const TcpServer server(
