@@ -78,6 +78,23 @@ inline Error abandoned_error() {
           .message = "abandoned: whoever was to give a result went away"};
 }
 
+/// A large result that comes late: it takes no room before it is there.
+template <typename T>
+class LateBox {
+ public:
+  void emplace(Result<T> result) { result_ = std::make_unique<Result<T>>(std::move(result)); }
+  void reset() noexcept { result_.reset(); }
+  [[nodiscard]] Result<T>& operator*() & noexcept { return *result_; }
+  [[nodiscard]] Result<T>&& operator*() && noexcept { return std::move(*result_); }
+
+ private:
+  std::unique_ptr<Result<T>> result_;
+};
+
+/// Where a result is kept once it is there.
+template <typename T>
+using Late = std::conditional_t<(sizeof(Result<T>) > 128), LateBox<T>, std::optional<Result<T>>>;
+
 template <typename T>
 class FutureState final : public FutureCore {
  public:
@@ -104,7 +121,7 @@ class FutureState final : public FutureCore {
   }
 
  private:
-  std::optional<Result<T>> result_;
+  Late<T> result_;
   std::atomic<bool> is_taken_ = false;
 };
 

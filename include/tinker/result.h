@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,37 @@ class ResultError : public std::exception {
   Error error_;
   std::string what_;
 };
+
+namespace detail {
+
+/// An error outside of the result that has it: success is common, and should be small and cheap to
+/// move.
+class ErrorBox {
+ public:
+  explicit ErrorBox(Error error) : error_(make(std::move(error))) {}
+  ErrorBox(const ErrorBox& other) : error_(make(Error(*other))) {}
+  ErrorBox(ErrorBox&& other) noexcept = default;
+  ErrorBox& operator=(ErrorBox other) noexcept {
+    error_.swap(other.error_);
+    return *this;
+  }
+  ~ErrorBox() = default;
+
+  /// Requires that it was not moved from.
+  [[nodiscard]] Error& operator*() const noexcept { return *error_; }
+
+ private:
+  // Not inline: g++ 12 takes the inlined delete inside a variant for one of something else.
+  struct Delete {
+    void operator()(Error* error) const noexcept;
+  };
+  using Pointer = std::unique_ptr<Error, Delete>;
+  static Pointer make(Error error);
+
+  Pointer error_;
+};
+
+}  // namespace detail
 
 /// A `T`, or the `Error` that explains why there is none.
 ///
@@ -54,11 +86,11 @@ class [[nodiscard]] Result {
   /// The error; requires `!ok()`.
   [[nodiscard]] const Error& error() const& {
     TINKER_CHECK(!ok());
-    return *std::get_if<1>(&state_);
+    return **std::get_if<1>(&state_);
   }
   [[nodiscard]] Error&& error() && {
     TINKER_CHECK(!ok());
-    return std::move(*std::get_if<1>(&state_));
+    return std::move(**std::get_if<1>(&state_));
   }
 
   /// Returns the value, or throws `ResultError`. For scripts, examples and tests.
@@ -83,7 +115,7 @@ class [[nodiscard]] Result {
     return *std::get_if<0>(&self.state_);
   }
 
-  std::variant<T, Error> state_;
+  std::variant<T, detail::ErrorBox> state_;
 };
 
 /// Success without a value, or an `Error`. `return {};` is success.
@@ -99,7 +131,7 @@ class [[nodiscard]] Result<void> {
 
   [[nodiscard]] const Error& error() const& {
     TINKER_CHECK(!ok());
-    return *std::get_if<1>(&error_);
+    return **std::get_if<1>(&error_);
   }
 
   /// Throws `ResultError` unless `ok()`.
@@ -108,7 +140,7 @@ class [[nodiscard]] Result<void> {
   }
 
  private:
-  std::variant<std::monostate, Error> error_;
+  std::variant<std::monostate, detail::ErrorBox> error_;
 };
 
 }  // namespace tinker

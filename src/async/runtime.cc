@@ -7,6 +7,7 @@
 #include "async/runtime_core.h"
 #include "async/this_thread.h"
 #include "async/thread_pool.h"
+#include "base/block_pool.h"
 #include "base/strings.h"
 
 namespace tinker {
@@ -144,7 +145,8 @@ void RuntimeCore::clear_shared() {
 }
 
 std::shared_ptr<RuntimeCore::Operation> RuntimeCore::begin(const SpawnOptions& options) {
-  return std::make_shared<Operation>(shared_from_this(), options);
+  return std::allocate_shared<Operation>(
+      base::BlockAllocator<Operation>(), shared_from_this(), options);
 }
 
 RuntimeCore::Operation::Operation(std::shared_ptr<RuntimeCore> core, const SpawnOptions& options)

@@ -6,6 +6,12 @@ Semaphore::Acquire Semaphore::acquire(std::int64_t amount) const {
   return {state_, amount};
 }
 
+std::optional<Semaphore::Permit> Semaphore::try_acquire(std::int64_t amount) const {
+  if (!state_->queue.empty() || !state_->admits()) return std::nullopt;
+  state_->available -= amount;
+  return Permit(state_, amount);
+}
+
 void Semaphore::State::release(std::int64_t amount) {
   available += amount;
   while (!queue.empty() && admits()) {

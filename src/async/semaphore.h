@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "async/task.h"
@@ -24,6 +25,8 @@ class Semaphore {
 
   /// `co_await`ed, yields a `Result<Permit>`: the amount is given back when the permit dies.
   [[nodiscard]] Acquire acquire(std::int64_t amount = 1) const;
+  /// The same without waiting: nothing when one would have to.
+  [[nodiscard]] std::optional<Permit> try_acquire(std::int64_t amount = 1) const;
   [[nodiscard]] std::int64_t available() const noexcept { return state_->available; }
   [[nodiscard]] std::size_t waiting() const noexcept { return state_->queue.size(); }
 
@@ -57,6 +60,7 @@ class Semaphore::Permit {
 
  private:
   friend class Acquire;
+  friend class Semaphore;
   Permit(std::shared_ptr<State> state, std::int64_t amount)
       : state_(std::move(state)), amount_(amount) {}
 

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <coroutine>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "async/event_loop.h"
 #include "async/scope.h"
+#include "base/block_pool.h"
 #include "tinker/future.h"
 
 namespace tinker::async {
@@ -22,6 +24,12 @@ struct Context {
 struct TaskPromiseBase {
   Context context = {};
   std::coroutine_handle<> continuation = {};
+
+  // Where the frame lives.
+  static void* operator new(std::size_t size) { return base::allocate_block(size); }
+  static void operator delete(void* frame, std::size_t size) noexcept {
+    base::free_block(frame, size);
+  }
 };
 
 /// A coroutine of the library's own: runs on the loop when it is awaited, yields a `Result<T>`.
@@ -40,6 +48,7 @@ class [[nodiscard]] Task {
  public:
   struct promise_type;
   class Awaiter;
+  class LateAwaiter;
 
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Task& operator=(Task&& other) noexcept {
@@ -51,6 +60,9 @@ class [[nodiscard]] Task {
   }
 
   Awaiter operator co_await() && noexcept { return Awaiter(handle_); }
+  /// `co_await`ed, yields the result as it is kept, so that the frame of the one who waits need not
+  /// have room for a large one.
+  LateAwaiter late() && noexcept { return LateAwaiter(handle_); }
 
  private:
   explicit Task(std::coroutine_handle<promise_type> handle) noexcept : handle_(handle) {}
@@ -78,7 +90,7 @@ struct Task<T>::promise_type : TaskPromiseBase {
     result.emplace(detail::error_from_current_exception("a task threw"));
   }
 
-  std::optional<Result<T>> result;
+  detail::Late<T> result;
   bool is_starting =
       true;  // inside the call that began it, which goes on itself when it ends there
 };
@@ -102,8 +114,18 @@ class Task<T>::Awaiter {
   }
   Result<T> await_resume() { return *std::move(task_.promise().result); }
 
+ protected:
+  [[nodiscard]] promise_type& promise() const noexcept { return task_.promise(); }
+
  private:
   std::coroutine_handle<promise_type> task_;
+};
+
+template <typename T>
+class Task<T>::LateAwaiter : public Awaiter {
+ public:
+  using Awaiter::Awaiter;
+  detail::Late<T> await_resume() { return std::move(this->promise().result); }
 };
 
 /// Base of what a task can wait for: resumes the coroutine once, on the loop; ends with the reason
@@ -261,9 +283,10 @@ Detached run_detached(std::shared_ptr<EventLoop> loop,
     done(Result<T>(scope->reason()));
     co_return;
   }
-  Result<T> result = co_await std::move(*running);
+  auto wait = std::move(*running).late();
+  auto result = co_await wait;
   running.reset();
-  done(std::move(result));
+  done(*std::move(result));
 }
 
 }  // namespace tinker::async

@@ -51,12 +51,14 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::post(UniqueFunction<void()> work) {
   bool needs_thread = false;
+  bool has_idle = false;
   {
     const detail::MutexLock lock(queue_->mutex);
     queue_->work.push_back(std::move(work));
     needs_thread = queue_->work.size() > queue_->idle;
-    queue_->changed.notify_one();
+    has_idle = queue_->idle > 0;
   }
+  if (has_idle) queue_->changed.notify_one();  // who wakes finds the lock free
   if (!needs_thread) return;
   const detail::MutexLock lock(mutex_);
   if (threads_.size() < max_threads_) threads_.emplace_back(run, queue_, name_);

@@ -1,9 +1,11 @@
 #include "tinker/error.h"
 
+#include <memory>
 #include <ranges>
 #include <utility>
 
 #include "base/strings.h"
+#include "tinker/result.h"
 
 namespace tinker {
 
@@ -73,5 +75,17 @@ std::string Error::to_string() const {
   }
   return out;
 }
+
+namespace detail {
+
+ErrorBox::Pointer ErrorBox::make(Error error) {
+  return Pointer(std::make_unique<Error>(std::move(error)).release());
+}
+
+void ErrorBox::Delete::operator()(Error* error) const noexcept {
+  const std::unique_ptr<Error> owned(error);
+}
+
+}  // namespace detail
 
 }  // namespace tinker

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/block_pool.h"
 #include "base/strings.h"
 #include "client/requests.h"
 #include "session/canceller.h"
@@ -59,14 +60,58 @@ const std::shared_ptr<session::BatchPoller>& batch_poller(SamplingCore& core) {
   return core.batch;
 }
 
-/// The JSON of a request; a long prompt is written by the workers.
-Task<http::Body> encode(std::shared_ptr<session::SessionCore> session,
-                        std::shared_ptr<const SampleRequest> request,
-                        std::int64_t estimated_bytes) {
-  if (estimated_bytes <= kLargePrompt) co_return session::json_body(*request);
-  auto encoding = session->runtime->offload([request] { return session::json_body(*request); });
+Task<UntypedApiFuture> send_body(const SamplingCore& core,
+                                 http::Body body,
+                                 std::optional<TraceContext> trace) {
+  http::Call call = {.path = "/api/v1/asample",
+                     .body = std::move(body),
+                     .pool = http::PoolKind::sample,
+                     .max_retries = 0,
+                     .trace = std::move(trace)};
+  call.headers.add("X-Tinker-Sampling-Backpressure", "1");
+  return session::submit_cancellable(core.session(), core.holder->canceller(), std::move(call));
+}
+
+/// With a body that is to be written by the workers, or could not be written.
+Task<UntypedApiFuture> send_later(std::shared_ptr<SamplingCore> core,
+                                  Future<http::Body> encoding,
+                                  std::optional<TraceContext> trace) {
   auto wait = async::until(std::move(encoding));
-  co_return co_await wait;
+  TINKER_CO_TRY(auto body, co_await wait);
+  auto sending = send_body(*core, std::move(body), std::move(trace));
+  co_return co_await std::move(sending);
+}
+
+/// Written when it is sent: a request that waits for its turn takes no room for its JSON.
+Task<UntypedApiFuture> send(const std::shared_ptr<SamplingCore>& core,
+                            const std::shared_ptr<const SampleRequest>& request,
+                            std::optional<TraceContext> trace) {
+  if (session::estimate_bytes(request->prompt) > kLargePrompt) {
+    auto encoding =
+        core->session()->runtime->offload([request] { return session::json_body(*request); });
+    return send_later(core, std::move(encoding), std::move(trace));
+  }
+  auto body = session::json_body(*request);
+  if (!body.ok()) {
+    return send_later(core, Future<http::Body>::ready(std::move(body)), std::move(trace));
+  }
+  return send_body(*core, *std::move(body), std::move(trace));
+}
+
+Task<SampleResponse> retrieve(SamplingCore& core,
+                              const UntypedApiFuture& accepted,
+                              async::TimePoint started,
+                              std::optional<TraceContext> trace) {
+  const auto& session = core.session();
+  const std::chrono::duration<double> roundtrip = session->now() - started;
+  return session::await_sample<SampleResponse>(
+      session,
+      {.batch = batch_poller(core), .canceller = core.holder->canceller()},
+      {.request_id = accepted.request_id,
+       .request_type = "Sample",
+       .roundtrip_s = roundtrip.count(),
+       .observer = core.observer,
+       .trace = std::move(trace)});
 }
 
 /// Gives the sequences the ids that came with the submission (R10.13). A server that sends none is
@@ -88,41 +133,27 @@ Result<void> name_sequences(SampleResponse& answer, const UntypedApiFuture& acce
 
 /// One attempt: its own seq_id (R10.2), then submission and result.
 Task<SampleResponse> attempt(std::shared_ptr<SamplingCore> core,
-                             std::shared_ptr<const SampleRequest> wanted,
+                             std::shared_ptr<SampleRequest> request,
                              std::optional<TraceContext> trace) {
-  auto joining = join(core);
-  TINKER_CO_TRY(co_await std::move(joining));
-  const auto session = core->session();
-  const auto started = session->now();
-  auto request = std::make_shared<SampleRequest>(*wanted);
+  if (!core->clone_id) {
+    auto joining = join(core);
+    TINKER_CO_TRY(co_await std::move(joining));
+  }
+  const auto started = core->session()->now();
   request->seq_id = core->next_seq_id++;
-  const std::int64_t bytes = session::estimate_bytes(request->prompt);
-  auto encoding = encode(session, request, bytes);
-  TINKER_CO_TRY(auto body, co_await std::move(encoding));
-  request.reset();
-
-  http::Call call = {.path = "/api/v1/asample",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::sample,
-                     .max_retries = 0,
-                     .trace = trace};
-  call.headers.add("X-Tinker-Sampling-Backpressure", "1");
-  const auto canceller = core->holder->canceller();
-  auto submitting =
-      session::submit_sample(session, bytes, [session, canceller, call = std::move(call)] {
-        return session::submit_cancellable(session, canceller, call);
-      });
+  auto submitting = session::submit_sample(core->session(),
+                                           session::estimate_bytes(request->prompt),
+                                           [&] { return send(core, request, trace); });
   TINKER_CO_TRY(const auto accepted, co_await std::move(submitting));
-
-  const Submission submission = {
-      .request_type = "Sample", .call = {.trace = trace}, .observer = core->observer};
-  const session::SampleRoute route = {.batch = batch_poller(*core), .canceller = canceller};
-  auto waiting = session::await_sample<SampleResponse>(
-      session, route, poll_request(*session, submission, accepted, started));
-  TINKER_CO_TRY(auto answer, co_await std::move(waiting));
-  TINKER_CO_TRY(name_sequences(answer, accepted));
-  TINKER_CO_TRY(check_answer(*wanted, answer));
-  co_return answer;
+  auto retrieving = retrieve(*core, accepted, started, trace);
+  auto wait = std::move(retrieving).late();
+  auto late = co_await wait;
+  Result<SampleResponse>& answer = *late;
+  if (answer.ok()) {
+    TINKER_CO_TRY(name_sequences(*answer, accepted));
+    TINKER_CO_TRY(check_answer(*request, *answer));
+  }
+  co_return std::move(answer);
 }
 
 }  // namespace
@@ -228,12 +259,15 @@ Task<SampleResponse> run_sample(std::shared_ptr<SamplingCore> core,
                                 SampleRequest request,
                                 std::shared_ptr<session::RetryHandler> retry_handler,
                                 std::optional<TraceContext> trace) {
-  const auto wanted = std::make_shared<const SampleRequest>(std::move(request));
-  auto working = session::execute<SampleResponse>(
-      core->session(), std::move(retry_handler), "sample", [core, wanted, trace] {
+  auto wanted = std::allocate_shared<SampleRequest>(base::BlockAllocator<SampleRequest>(),
+                                                    std::move(request));
+  return session::execute<SampleResponse>(
+      core->session(),
+      std::move(retry_handler),
+      "sample",
+      [core, wanted = std::move(wanted), trace = std::move(trace)] {
         return attempt(core, wanted, trace);
       });
-  co_return co_await std::move(working);
 }
 
 }  // namespace tinker::client

@@ -25,7 +25,7 @@ Task<> Sequencer::enter(IdRange range, std::string what) {
   const auto self = shared_from_this();
   if (const Error* failure = failure_before(range.first)) co_return *failure;
   if (range.first == next_) co_return Result<void>();
-  session::Watch watch(runtime_, std::move(what), "");
+  session::Watch watch(runtime_, what, "");
   watch.set_state("queued", "an earlier request of this training client is being submitted");
   Promise<void> promise(runtime_->loop());
   auto turn = async::until(promise.future());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/block_pool.h"
 #include "base/logging.h"
 #include "base/strings.h"
 #include "http/retry_after.h"
@@ -166,12 +167,14 @@ void ApiClient::close() {
 }
 
 Task<Response> ApiClient::call(Call call, std::shared_ptr<TokenProvider> tokens) {
-  auto state = std::make_shared<Attempt>(std::move(call), std::move(tokens));
+  auto state = std::allocate_shared<Attempt>(
+      base::BlockAllocator<Attempt>(), std::move(call), std::move(tokens));
   return perform(shared_from_this(), std::move(state), Accepts::success);
 }
 
 Task<Response> ApiClient::fetch(Call call, std::shared_ptr<TokenProvider> tokens) {
-  auto state = std::make_shared<Attempt>(std::move(call), std::move(tokens));
+  auto state = std::allocate_shared<Attempt>(
+      base::BlockAllocator<Attempt>(), std::move(call), std::move(tokens));
   return perform(shared_from_this(), std::move(state), Accepts::any_status);
 }
 
@@ -183,7 +186,9 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
   TINKER_CO_TRY(self->begin(*state));
   while (true) {
     state->started = self->core_->loop()->now();
-    if (state->tokens) {
+    if (const Secret* known = state->tokens ? state->tokens->known_token() : nullptr) {
+      state->token = *known;
+    } else if (state->tokens) {
       auto ask = state->tokens->token();
       auto token = co_await std::move(ask);
       if (!token.ok()) co_return std::move(token).error();
@@ -312,7 +317,7 @@ Request ApiClient::make_request(const Attempt& state) const {
                      .timeouts = timeouts_of(call),
                      .channel = state.lease->channel()};
   Headers& headers = request.headers;
-  headers.reserve(24, 1024);  // about what they need, at once
+  headers.reserve(24, 960);  // about what they need, at once
   for (const auto& [name, value] : call.method == Method::get ? get_headers_ : post_headers_) {
     headers.add(name, value);
   }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/block_pool.h"
 #include "http/connection_pool.h"
 
 namespace tinker::http {
@@ -50,8 +51,9 @@ Future<Response> AsioTransport::send(Request request) {
   if (auto checked = check_headers(request.headers); !checked.ok()) {
     return Future<Response>::ready(checked.error());
   }
-  const auto transfer =
-      std::make_shared<ConnectionPool::Transfer>(std::move(request), *std::move(url), loop_);
+  using Transfer = ConnectionPool::Transfer;
+  const auto transfer = std::allocate_shared<Transfer>(
+      base::BlockAllocator<Transfer>(), std::move(request), *std::move(url), loop_);
   auto future = transfer->promise.future();
   transfer->promise.on_cancel([weak_loop = std::weak_ptr(loop_),
                                weak_pool = std::weak_ptr(*pool_),

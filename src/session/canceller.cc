@@ -49,6 +49,32 @@ Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session, std::stri
   co_return co_await std::move(calling);
 }
 
+Task<UntypedApiFuture> submit_beyond_scope(std::shared_ptr<SessionCore> session,
+                                           std::shared_ptr<Canceller> canceller,
+                                           http::Call call) {
+  auto whence = async::this_context();
+  const auto context = co_await whence;
+  if (context.scope->is_cancelled()) co_return context.scope->reason();
+  auto submission = std::make_shared<Submission>(
+      Submission{.session = session,
+                 .canceller = canceller,
+                 .promise = Promise<UntypedApiFuture>(session->runtime->loop())});
+  auto future = submission->promise.future();
+  auto background =
+      session->runtime->spawn(session->scope, submit_in_background(submission, std::move(call)));
+  auto wait = async::until(std::move(future));
+  auto result = co_await wait;
+  if (result.ok() || !context.scope->is_cancelled()) co_return result;
+  if (const auto accepted = submission->accepted_id) {
+    canceller->abandon(*accepted);
+  } else if (canceller->is_enabled()) {
+    submission->is_abandoned = true;
+  } else {
+    background.cancel();
+  }
+  co_return result;
+}
+
 }  // namespace
 
 bool Canceller::is_enabled() const noexcept {
@@ -110,27 +136,10 @@ Task<> Canceller::cancel_one(std::shared_ptr<Canceller> self, std::string reques
 Task<UntypedApiFuture> submit_cancellable(std::shared_ptr<SessionCore> session,
                                           std::shared_ptr<Canceller> canceller,
                                           http::Call call) {
-  auto whence = async::this_context();
-  const auto context = co_await whence;
-  if (context.scope->is_cancelled()) co_return context.scope->reason();
-  auto submission = std::make_shared<Submission>(
-      Submission{.session = session,
-                 .canceller = canceller,
-                 .promise = Promise<UntypedApiFuture>(session->runtime->loop())});
-  auto future = submission->promise.future();
-  auto background =
-      session->runtime->spawn(session->scope, submit_in_background(submission, std::move(call)));
-  auto wait = async::until(std::move(future));
-  auto result = co_await wait;
-  if (result.ok() || !context.scope->is_cancelled()) co_return result;
-  if (const auto accepted = submission->accepted_id) {
-    canceller->abandon(*accepted);
-  } else if (canceller->is_enabled()) {
-    submission->is_abandoned = true;
-  } else {
-    background.cancel();
+  if (!canceller->is_enabled()) {
+    return call_json<UntypedApiFuture>(std::move(session), std::move(call));
   }
-  co_return result;
+  return submit_beyond_scope(std::move(session), std::move(canceller), std::move(call));
 }
 
 }  // namespace tinker::session

@@ -61,6 +61,7 @@ class ApiKeyProvider final : public http::TokenProvider {
  public:
   explicit ApiKeyProvider(Secret key) : key_(std::move(key)) {}
   async::Task<Secret> token() override;
+  const Secret* known_token() override { return &key_; }
 
  private:
   Secret key_;

@@ -27,6 +27,16 @@ struct Gates {
   Semaphore::Permit bytes = {};
 };
 
+/// Nothing when one of them is closed, or a back-off is recent.
+std::optional<Gates> try_gates(const SessionCore& session, std::int64_t estimated_bytes) {
+  if (session.backoff->is_recent(session.now())) return std::nullopt;
+  auto count = session.sample_dispatch.try_acquire();
+  if (!count) return std::nullopt;
+  auto bytes = session.sample_bytes.try_acquire(estimated_bytes);
+  if (!bytes) return std::nullopt;
+  return Gates{.count = *std::move(count), .bytes = *std::move(bytes)};
+}
+
 /// Waiting for one gate takes time, so each asks anew whether a back-off is recent (R10.5).
 Task<Gates> enter_gates(std::shared_ptr<SessionCore> session,
                         std::shared_ptr<Watch> watch,
@@ -48,18 +58,20 @@ Task<Gates> enter_gates(std::shared_ptr<SessionCore> session,
   co_return gates;
 }
 
-/// Nothing when the server asks to slow down. It is no failure for the loop around it: neither
-/// counted nor reported.
-Task<std::optional<UntypedApiFuture>> accepted_or_slow_down(std::shared_ptr<SessionCore> session,
-                                                            Task<UntypedApiFuture> call) {
-  auto result = co_await std::move(call);
-  if (result.ok()) co_return std::optional(*std::move(result));
-  const Error& error = result.error();
-  if (error.http_status == 429) co_return std::optional<UntypedApiFuture>();
-  if (error.http_status == 402 && should_pause_on_billing(*session)) {
-    co_return std::optional<UntypedApiFuture>();
+Task<> wait_out_backoff(std::shared_ptr<SessionCore> session, std::shared_ptr<Watch> watch) {
+  watch->set_state("backing off", "the server asked for fewer samples");
+  while (session->backoff->is_active(session->now())) {
+    auto pause = async::sleep_for(kRecheck);
+    TINKER_CO_TRY(co_await pause);
   }
-  co_return error;
+  co_return Result<void>();
+}
+
+/// Whether the server asks to slow down. That is no failure for the retry rounds: neither counted
+/// nor reported.
+bool is_slow_down(SessionCore& session, const Error& error) {
+  if (error.http_status == 429) return true;
+  return error.http_status == 402 && should_pause_on_billing(session);
 }
 
 }  // namespace
@@ -85,21 +97,28 @@ Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
                                      std::int64_t estimated_bytes,
                                      UniqueFunction<Task<UntypedApiFuture>()> make_call) {
   const auto watch = std::make_shared<Watch>(session->runtime, "submission of a sample", "");
-  auto entering = enter_gates(session, watch, estimated_bytes);
-  TINKER_CO_TRY(const auto gates, co_await std::move(entering));
+  auto gates = try_gates(*session, estimated_bytes);
+  if (!gates) {
+    auto entering = enter_gates(session, watch, estimated_bytes);
+    TINKER_CO_TRY(gates, co_await std::move(entering));
+  }
   while (true) {
-    watch->set_state("backing off", "the server asked for fewer samples");
-    while (session->backoff->is_active(session->now())) {
-      auto pause = async::sleep_for(kRecheck);
-      TINKER_CO_TRY(co_await pause);
+    if (session->backoff->is_active(session->now())) {
+      auto waiting = wait_out_backoff(session, watch);
+      TINKER_CO_TRY(co_await std::move(waiting));
     }
     watch->set_state("sent");
-    auto rounds = execute_with_retries<std::optional<UntypedApiFuture>>(
-        session, "asample", [&session, &make_call] {
-          return accepted_or_slow_down(session, make_call());
-        });
-    TINKER_CO_TRY(auto accepted, co_await std::move(rounds));
-    if (accepted) co_return *std::move(accepted);
+    RetryRounds rounds(session, "asample");
+    while (true) {
+      auto round = make_call();
+      auto result = co_await std::move(round);
+      if (result.ok()) co_return result;
+      if (is_slow_down(*session, result.error())) break;
+      const auto delay = rounds.after(result.error());
+      if (!delay) co_return result;
+      auto pause = async::sleep_for(*delay);
+      TINKER_CO_TRY(co_await pause);
+    }
     session->backoff->request(session->now(), estimated_bytes);
   }
 }

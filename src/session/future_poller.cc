@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/block_pool.h"
 #include "base/logging.h"
 #include "base/strings.h"
 #include "session/json_call.h"
@@ -62,9 +63,7 @@ class PollLoop {
   PollLoop(std::shared_ptr<SessionCore> session, PollRequest request)
       : session_(std::move(session)),
         request_(std::move(request)),
-        watch_(session_->runtime,
-               base::concat("the result of ", request_.request_type),
-               request_.request_id),
+        watch_(session_->runtime, "the result of ", request_.request_id, request_.request_type),
         allow_metadata_only_(request_.payload_bytes <= 0) {
     progress_ = {.iteration = -1, .started = session_->now()};
   }
@@ -73,7 +72,8 @@ class PollLoop {
   [[nodiscard]] const PollProgress& progress() const noexcept { return progress_; }
   [[nodiscard]] Watch& watch() noexcept { return watch_; }
 
-  Result<http::Call> next_call();
+  /// The next poll, ready to go.
+  Result<Task<http::Response>> next();
   Step after(Result<http::Response> answer);
 
  private:
@@ -89,6 +89,8 @@ class PollLoop {
   Step finish(http::Response response, bool is_protobuf);
   Step operation_failed(const OperationFailed& outcome);
 
+  [[nodiscard]] http::Headers make_headers() const;
+
   std::shared_ptr<SessionCore> session_;
   PollRequest request_;
   Watch watch_;
@@ -96,34 +98,40 @@ class PollLoop {
   PollProgress progress_;
   bool allow_metadata_only_;
   http::Body body_;  // as it was sent last
-  http::Headers headers_;
   async::TimePoint sent_ = {};
 };
 
-Result<http::Call> PollLoop::next_call() {
+http::Headers PollLoop::make_headers() const {
+  http::Headers headers;
+  headers.reserve(5, 256);
+  headers.add("X-Stainless-Raw-Response", "raw");
+  headers.add("X-Tinker-Request-Iteration", base::Piece(progress_.iteration).text());
+  headers.add("X-Tinker-Request-Type", request_.request_type);
+  if (request_.is_protobuf) headers.add("Accept", "application/x-protobuf");
+  if (progress_.iteration == 0 && request_.roundtrip_s) {
+    headers.add("X-Tinker-Create-Promise-Roundtrip-Time",
+                base::Piece(*request_.roundtrip_s).text());
+  }
+  return headers;
+}
+
+Result<Task<http::Response>> PollLoop::next() {
   ++progress_.iteration;
   if (!body_) {
     TINKER_TRY(body_,
                json_body(FutureRetrieveRequest{.request_id = request_.request_id,
                                                .allow_metadata_only = allow_metadata_only_}));
   }
-  headers_ = {};
-  headers_.add("X-Stainless-Raw-Response", "raw");
-  headers_.add("X-Tinker-Request-Iteration", std::to_string(progress_.iteration));
-  headers_.add("X-Tinker-Request-Type", request_.request_type);
-  if (request_.is_protobuf) headers_.add("Accept", "application/x-protobuf");
-  if (progress_.iteration == 0 && request_.roundtrip_s) {
-    headers_.add("X-Tinker-Create-Promise-Roundtrip-Time", base::concat(*request_.roundtrip_s));
-  }
   sent_ = session_->now();
-  return http::Call{.path = "/api/v1/retrieve_future",
-                    .body = body_,
-                    .headers = headers_,
-                    .pool = http::PoolKind::retrieve_promise,
-                    .timeout = kTimeout,
-                    .max_retries = 0,
-                    .loggable = request_.request_id,
-                    .trace = request_.trace};
+  return session_->api->fetch(http::Call{.path = "/api/v1/retrieve_future",
+                                         .body = body_,
+                                         .headers = make_headers(),
+                                         .pool = http::PoolKind::retrieve_promise,
+                                         .timeout = kTimeout,
+                                         .max_retries = 0,
+                                         .loggable = request_.request_id,
+                                         .trace = request_.trace},
+                              session_->tokens);
 }
 
 Step PollLoop::fail(Error error) const {
@@ -241,11 +249,12 @@ Step PollLoop::operation_failed(const OperationFailed& outcome) {
 }
 
 void PollLoop::report(PollErrorKind kind, const Error& error, const http::Response* response) {
+  const http::Headers headers = make_headers();
   report_poll_failure(
       *session_,
       request_,
       progress_,
-      {.kind = kind, .error = error, .request_headers = &headers_, .response = response});
+      {.kind = kind, .error = error, .request_headers = &headers, .response = response});
 }
 
 void PollLoop::tell_observer(const NotReady& answer) {
@@ -254,7 +263,18 @@ void PollLoop::tell_observer(const NotReady& answer) {
   if (request_.observer) request_.observer->notify(state, answer.reason);
 }
 
-Task<PollResult> run(std::shared_ptr<SessionCore> session, std::shared_ptr<PollLoop> loop) {
+Task<async::Semaphore::Permit> reserve(std::shared_ptr<SessionCore> session,
+                                       std::shared_ptr<PollLoop> loop,
+                                       std::int64_t bytes) {
+  loop->watch().set_state("waiting for room among the results in flight");
+  auto acquire = session->inflight_response_bytes.acquire(bytes);
+  auto permit = co_await acquire;
+  loop->watch().set_state("fetching the result");
+  co_return permit;
+}
+
+Task<PollResult> poll_until_end(std::shared_ptr<SessionCore> session,
+                                std::shared_ptr<PollLoop> loop) {
   auto ask = async::this_context();
   const auto context = co_await ask;
   async::Semaphore::Permit reserved;
@@ -262,25 +282,21 @@ Task<PollResult> run(std::shared_ptr<SessionCore> session, std::shared_ptr<PollL
   if (loop->request().payload_bytes > 0) step.reserve_bytes = loop->request().payload_bytes;
   while (!step.end) {
     if (step.reserve_bytes) {
-      loop->watch().set_state("waiting for room among the results in flight");
-      auto acquire = session->inflight_response_bytes.acquire(*step.reserve_bytes);
-      TINKER_CO_TRY(reserved, co_await acquire);
-      loop->watch().set_state("fetching the result");
+      auto room = reserve(session, loop, *step.reserve_bytes);
+      TINKER_CO_TRY(reserved, co_await std::move(room));
     }
     if (step.pause > nanoseconds::zero()) {
       auto pause = async::sleep_for(step.pause);
       TINKER_CO_TRY(co_await pause);
     }
     if (context.scope->is_cancelled()) co_return context.scope->reason();
-    TINKER_CO_TRY(auto call, loop->next_call());
-    auto fetch = session->api->fetch(std::move(call), session->tokens);
+    TINKER_CO_TRY(auto fetch, loop->next());
     auto answer = co_await std::move(fetch);
     if (!answer.ok() && context.scope->is_cancelled()) co_return context.scope->reason();
     step = loop->after(std::move(answer));
   }
-  auto end = *std::move(step.end);
-  if (end.ok()) end->reserved = std::move(reserved);
-  co_return end;
+  if (step.end->ok()) (*step.end)->reserved = std::move(reserved);
+  co_return *std::move(step.end);
 }
 
 }  // namespace
@@ -298,8 +314,9 @@ Error unreadable_result(const SessionCore& session,
 }
 
 Task<PollResult> poll_future(std::shared_ptr<SessionCore> session, PollRequest request) {
-  const auto loop = std::make_shared<PollLoop>(session, std::move(request));
-  auto polling = run(session, loop);
+  const auto loop =
+      std::allocate_shared<PollLoop>(base::BlockAllocator<PollLoop>(), session, std::move(request));
+  auto polling = poll_until_end(session, loop);
   auto result = co_await std::move(polling);
   publish_poll_done(
       *session, loop->request(), loop->progress(), result.ok() ? nullptr : &result.error());

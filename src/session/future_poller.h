@@ -61,26 +61,33 @@ Error unreadable_result(const SessionCore& session,
 template <typename T>
 concept ProtobufResult = std::same_as<T, SampleResponse> || std::same_as<T, ForwardBackwardOutput>;
 
-/// Reads the result of a poll, large ones on the workers.
+/// Results longer than this are read by the workers.
+inline constexpr std::size_t kLargeResult = 65'536;
+
 template <typename T>
-async::Task<T> decode_result(std::shared_ptr<SessionCore> session,
-                             PollRequest request,
-                             PollResult result) {
-  constexpr std::size_t kLarge = 65'536;
-  const auto read = [](std::string body) -> Result<T> {
-    if constexpr (ProtobufResult<T>) {
-      return wire::decode_proto<T>(std::move(body));
-    } else {
-      return wire::decode_json<T>(body);
-    }
-  };
-  if (result.body_bytes <= kLarge) {
-    auto value = read(std::move(result.body));
-    if (!value.ok()) co_return unreadable_result(*session, request, result, value.error());
-    co_return value;
+Result<T> read_result(std::string body) {
+  if constexpr (ProtobufResult<T>) {
+    return wire::decode_proto<T>(std::move(body));
+  } else {
+    return wire::decode_json<T>(body);
   }
+}
+
+/// Reads the result of a poll here and now.
+template <typename T>
+Result<T> decode_here(const SessionCore& session, const PollRequest& request, PollResult result) {
+  auto value = read_result<T>(std::move(result.body));
+  if (!value.ok()) return unreadable_result(session, request, result, value.error());
+  return value;
+}
+
+/// Reads the result of a poll on the workers.
+template <typename T>
+async::Task<T> decode_elsewhere(std::shared_ptr<SessionCore> session,
+                                PollRequest request,
+                                PollResult result) {
   auto work = session->runtime->offload(
-      [read, body = std::move(result.body)]() mutable { return read(std::move(body)); });
+      [body = std::move(result.body)]() mutable { return read_result<T>(std::move(body)); });
   auto wait = async::until(std::move(work));
   auto value = co_await wait;
   if (value.ok()) co_return value;
@@ -90,13 +97,17 @@ async::Task<T> decode_result(std::shared_ptr<SessionCore> session,
   co_return unreadable_result(*session, request, result, value.error());
 }
 
-/// `poll_future` and `decode_result` in one. The encoding follows from `T`.
+/// `poll_future`, and the reading of what it brings. The encoding follows from `T`.
 template <typename T>
 async::Task<T> poll(std::shared_ptr<SessionCore> session, PollRequest request) {
   request.is_protobuf = ProtobufResult<T>;
   auto polling = poll_future(session, request);
-  TINKER_CO_TRY(auto result, co_await std::move(polling));
-  auto decoding = decode_result<T>(session, request, std::move(result));
+  auto result = co_await std::move(polling);
+  if (!result.ok()) co_return std::move(result).error();
+  if (result->body_bytes <= kLargeResult) {
+    co_return decode_here<T>(*session, request, *std::move(result));
+  }
+  auto decoding = decode_elsewhere<T>(session, std::move(request), *std::move(result));
   co_return co_await std::move(decoding);
 }
 

@@ -24,14 +24,26 @@ Result<Answer> read_answer(const http::Response& response,
   return std::move(error).with_context(base::concat("answer of ", endpoint));
 }
 
+namespace detail {
+
+template <typename Answer>
+async::Task<Answer> read_when_there(std::shared_ptr<SessionCore> session,
+                                    std::string endpoint,
+                                    async::Task<http::Response> asking) {
+  TINKER_CO_TRY(const auto response, co_await std::move(asking));
+  co_return read_answer<Answer>(response, endpoint, *session->api);
+}
+
+}  // namespace detail
+
 /// Makes a call with the session's credential and reads the JSON of its answer. HTTP-layer retries
 /// only; wrap it in `execute_with_retries` where the retry matrix (R5.6) says so.
 template <typename Answer>
 async::Task<Answer> call_json(std::shared_ptr<SessionCore> session, http::Call call) {
-  const std::string endpoint = call.endpoint.empty() ? call.path : call.endpoint;
-  auto answer = session->api->call(std::move(call), session->tokens);
-  TINKER_CO_TRY(const auto response, co_await std::move(answer));
-  co_return read_answer<Answer>(response, endpoint, *session->api);
+  std::string endpoint = call.endpoint.empty() ? call.path : call.endpoint;
+  auto asking = session->api->call(std::move(call), session->tokens);
+  return detail::read_when_there<Answer>(
+      std::move(session), std::move(endpoint), std::move(asking));
 }
 
 /// `value` as the body of a call.

@@ -1,6 +1,5 @@
 #include "session/retrieval.h"
 
-#include "base/strings.h"
 #include "session/watch.h"
 
 namespace tinker::session {
@@ -11,22 +10,20 @@ namespace {
 
 Task<Completion> wait_for_completion(std::shared_ptr<SessionCore> session,
                                      std::shared_ptr<BatchPoller> batch,
-                                     PollRequest request) {
-  Watch watch(
-      session->runtime, base::concat("the result of ", request.request_type), request.request_id);
+                                     std::string request_id,
+                                     std::string request_type) {
+  Watch watch(session->runtime, "the result of ", request_id, request_type);
   watch.set_state("waiting for the batched poll");
-  auto waiting = batch->wait(request.request_id);
+  auto waiting = batch->wait(request_id);
   co_return co_await std::move(waiting);
 }
 
-Task<PollResult> await_uncancelled(std::shared_ptr<SessionCore> session,
-                                   std::shared_ptr<BatchPoller> batch,
-                                   PollRequest request) {
-  if (batch && session->config.sample_use_retrieve_futures) {
-    auto waiting = wait_for_completion(session, batch, request);
-    TINKER_CO_TRY(const auto completion, co_await std::move(waiting));
-    request.payload_bytes = completion.payload_bytes;
-  }
+Task<PollResult> await_completed(std::shared_ptr<SessionCore> session,
+                                 std::shared_ptr<BatchPoller> batch,
+                                 PollRequest request) {
+  auto waiting = wait_for_completion(session, batch, request.request_id, request.request_type);
+  TINKER_CO_TRY(const auto completion, co_await std::move(waiting));
+  request.payload_bytes = completion.payload_bytes;
   auto polling = poll_future(session, std::move(request));
   co_return co_await std::move(polling);
 }
@@ -36,12 +33,15 @@ Task<PollResult> await_uncancelled(std::shared_ptr<SessionCore> session,
 Task<PollResult> await_result(std::shared_ptr<SessionCore> session,
                               SampleRoute route,
                               PollRequest request) {
-  auto waiting = await_uncancelled(session, route.batch, request);
+  const std::string request_id = request.request_id;
+  const bool is_batched = route.batch && session->config.sample_use_retrieve_futures;
+  auto waiting = is_batched ? await_completed(session, std::move(route.batch), std::move(request))
+                            : poll_future(session, std::move(request));
   auto result = co_await std::move(waiting);
   auto ask = async::this_context();
   const auto context = co_await ask;
   if (!result.ok() && context.scope->is_cancelled() && route.canceller) {
-    route.canceller->abandon(request.request_id);
+    route.canceller->abandon(request_id);
   }
   co_return result;
 }

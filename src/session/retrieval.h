@@ -37,10 +37,16 @@ async::Task<T> await_sample(std::shared_ptr<SessionCore> session,
     }
     co_return std::move(raw).error();
   }
-  auto decoding = decode_result<T>(session, request, *std::move(raw));
-  auto value = co_await std::move(decoding);
-  if (is_batched && value.ok()) route.batch->retrieved(request.request_id);
-  co_return value;
+  tinker::detail::Late<T> value;
+  if (raw->body_bytes <= kLargeResult) {
+    value.emplace(decode_here<T>(*session, request, *std::move(raw)));
+  } else {
+    auto decoding = decode_elsewhere<T>(session, request, *std::move(raw));
+    auto wait = std::move(decoding).late();
+    value = co_await wait;
+  }
+  if (is_batched && (*value).ok()) route.batch->retrieved(request.request_id);
+  co_return *std::move(value);
 }
 
 }  // namespace tinker::session

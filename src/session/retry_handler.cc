@@ -115,8 +115,8 @@ RetryAttempts::RetryAttempts(std::shared_ptr<SessionCore> session,
       name_(std::move(name)),
       started_(session_->now()) {}
 
-std::optional<std::chrono::nanoseconds> RetryAttempts::after(const Error& error) {
-  if (is_end_of_operation(error)) return std::nullopt;
+std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& error) {
+  if (!handler_->config().enable_retry_logic || is_end_of_operation(error)) return std::nullopt;
   const bool is_repeated = is_repeatable(handler_->config(), error);
   ++failures_;
   report_failure(*session_,
@@ -146,6 +146,19 @@ std::optional<std::chrono::nanoseconds> RetryAttempts::after(const Error& error)
              " s");
   return delay;
 }
+
+namespace detail {
+
+async::Task<async::Semaphore::Permit> wait_for_place(std::shared_ptr<SessionCore> session,
+                                                     std::shared_ptr<RetryHandler> handler,
+                                                     std::string name) {
+  Watch watch(session->runtime, name, "");
+  watch.set_state("queued", "as many operations as allowed are running");
+  auto turn = handler->limit()->acquire();
+  co_return co_await turn;
+}
+
+}  // namespace detail
 
 Result<std::shared_ptr<RetryHandler>> RetryHandlers::find_or_make(
     std::string_view sampling_session_id,

@@ -74,8 +74,15 @@ class RetryHandler::Operation {
   explicit Operation(std::shared_ptr<RetryHandler> handler);
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
-  ~Operation() { handler_->end(id_); }
+  ~Operation() {
+    scope_->detach();
+    handler_->end(id_);
+  }
 
+  /// Puts its scope below that of the task it runs in, which outlives it.
+  void begin(async::Scope& outer) {
+    scope_->attach(std::shared_ptr<async::Scope>(std::shared_ptr<async::Scope>(), &outer));
+  }
   [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }
   /// It ended well, which is progress for all.
   void succeeded() noexcept { handler_->progress_ = handler_->loop().now(); }
@@ -93,10 +100,16 @@ class RetryAttempts {
                 std::shared_ptr<const RetryHandler> handler,
                 std::string name);
 
-  /// How long to wait before the next attempt; nothing when the error is final.
-  std::optional<std::chrono::nanoseconds> after(const Error& error);
+  /// How long to wait before the next attempt; nothing when there was no error, when it is final,
+  /// or when repetition is off.
+  template <typename T>
+  std::optional<std::chrono::nanoseconds> after(const Result<T>& result) {
+    return result.ok() ? std::nullopt : after_error(result.error());
+  }
 
  private:
+  std::optional<std::chrono::nanoseconds> after_error(const Error& error);
+
   std::shared_ptr<SessionCore> session_;
   std::shared_ptr<const RetryHandler> handler_;
   std::string name_;
@@ -106,17 +119,40 @@ class RetryAttempts {
 
 namespace detail {
 
+/// A place among the operations of `handler`, when there was none free.
+async::Task<async::Semaphore::Permit> wait_for_place(std::shared_ptr<SessionCore> session,
+                                                     std::shared_ptr<RetryHandler> handler,
+                                                     std::string name);
+
 template <typename T>
-async::Task<T> repeat(RetryAttempts attempts, UniqueFunction<async::Task<T>()> make) {
-  while (true) {
+async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
+                              std::shared_ptr<RetryHandler> handler,
+                              std::string name,
+                              UniqueFunction<async::Task<T>()> make) {
+  std::optional<async::Semaphore::Permit> permit;
+  if (handler->limit()) permit = handler->limit()->try_acquire();
+  if (handler->limit() && !permit) {
+    auto waiting = wait_for_place(session, handler, name);
+    TINKER_CO_TRY(permit, co_await std::move(waiting));
+  }
+  RetryHandler::Operation operation(handler);
+  auto ask = async::this_context();
+  const async::Context outer = co_await ask;
+  operation.begin(*outer.scope);
+  auto enter = async::EnterScope(*operation.scope());
+  co_await enter;
+  RetryAttempts attempts(std::move(session), std::move(handler), std::move(name));
+  while (!operation.scope()->is_cancelled()) {
     auto attempt = make();
-    auto result = co_await std::move(attempt);
-    if (result.ok()) co_return result;
-    const auto delay = attempts.after(result.error());
-    if (!delay) co_return result;
+    auto wait = std::move(attempt).late();
+    auto result = co_await wait;
+    if ((*result).ok()) operation.succeeded();
+    const auto delay = attempts.after(*result);
+    if (!delay) co_return *std::move(result);
     auto pause = async::sleep_for(*delay);
     TINKER_CO_TRY(co_await pause);
   }
+  co_return operation.scope()->reason();
 }
 
 }  // namespace detail
@@ -129,26 +165,9 @@ async::Task<T> execute(std::shared_ptr<SessionCore> session,
                        std::shared_ptr<RetryHandler> handler,
                        std::string name,
                        UniqueFunction<async::Task<T>()> make) {
-  if (!handler) {
-    auto once = make();
-    co_return co_await std::move(once);
-  }
-  async::Semaphore::Permit permit;
-  if (handler->limit()) {
-    Watch watch(session->runtime, name, "");
-    watch.set_state("queued", "as many operations as allowed are running");
-    auto turn = handler->limit()->acquire();
-    TINKER_CO_TRY(permit, co_await turn);
-  }
-  RetryHandler::Operation operation(handler);
-  auto work =
-      handler->config().enable_retry_logic
-          ? detail::repeat<T>(RetryAttempts(session, handler, std::move(name)), std::move(make))
-          : make();
-  auto guarded = async::in_child_scope(operation.scope(), std::move(work));
-  auto result = co_await std::move(guarded);
-  if (result.ok()) operation.succeeded();
-  co_return result;
+  if (!handler) return make();
+  return detail::execute_within<T>(
+      std::move(session), std::move(handler), std::move(name), std::move(make));
 }
 
 /// The handlers of one holder: sampling clients of the same session with the same configuration

@@ -30,10 +30,14 @@ class WarningBudget {
 
 }  // namespace
 
-Watch::Watch(std::shared_ptr<async::RuntimeCore> runtime, std::string what, std::string request_id)
+Watch::Watch(std::shared_ptr<async::RuntimeCore> runtime,
+             std::string_view what,
+             std::string_view request_id,
+             std::string_view kind)
     : runtime_(std::move(runtime)),
-      what_(std::move(what)),
-      request_id_(std::move(request_id)),
+      what_(what),
+      kind_(kind),
+      request_id_(request_id),
       started_(runtime_->loop()->now()) {
   schedule();
 }
@@ -61,10 +65,11 @@ void Watch::report() {
   const auto id = request_id_.empty() ? std::string() : base::concat(" of request ", request_id_);
   const auto why = reason_.empty() ? std::string() : base::concat(" (", reason_, ")");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(elapsed).count();
-  const auto line = base::concat(what_, id, " takes long: ", seconds, " s so far, ", state_, why);
+  const auto what = base::concat(what_, kind_);
+  const auto line = base::concat(what, id, " takes long: ", seconds, " s so far, ", state_, why);
   if (runtime_->logger().enabled(level)) runtime_->logger().write(level, line);
   if (!runtime_->events().is_observed()) return;
-  const std::array<EventField, 3> fields = {EventField{.name = "what", .value = what_},
+  const std::array<EventField, 3> fields = {EventField{.name = "what", .value = what},
                                             EventField{.name = "state", .value = state_},
                                             EventField{.name = "reason", .value = reason_}};
   runtime_->events().publish({.name = "wait.long",

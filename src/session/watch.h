@@ -16,8 +16,12 @@ namespace tinker::session {
 /// others are written at debug level. Loop thread only.
 class Watch {
  public:
+  /// Waits for `what` + `kind`, e.g. "the result of " "Sample". The texts must outlive the watch;
   /// `request_id` may be empty.
-  Watch(std::shared_ptr<async::RuntimeCore> runtime, std::string what, std::string request_id);
+  Watch(std::shared_ptr<async::RuntimeCore> runtime,
+        std::string_view what,
+        std::string_view request_id,
+        std::string_view kind = {});
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch();
@@ -30,8 +34,9 @@ class Watch {
   void report();
 
   std::shared_ptr<async::RuntimeCore> runtime_;
-  std::string what_;
-  std::string request_id_;
+  std::string_view what_;
+  std::string_view kind_;
+  std::string_view request_id_;
   std::string state_ = "waiting";
   std::string reason_ = {};
   async::TimePoint started_;

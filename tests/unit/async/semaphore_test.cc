@@ -62,6 +62,27 @@ class SemaphoreTest : public ::testing::Test {
   std::vector<std::int64_t> order_;
 };
 
+TEST_F(SemaphoreTest, GivesWithoutWaitingWhatIsFree) {
+  const auto semaphore = Semaphore::counting(2);
+  auto first = semaphore.try_acquire();
+  const auto second = semaphore.try_acquire();
+
+  EXPECT_TRUE(first && second);
+  EXPECT_FALSE(semaphore.try_acquire());
+  first.reset();
+  EXPECT_TRUE(semaphore.try_acquire());
+}
+
+TEST_F(SemaphoreTest, GivesNothingPastThoseWhoWait) {
+  const auto semaphore = Semaphore::bytes(0);
+  auto oversized = semaphore.try_acquire(10);
+  const auto waiting = spawn_holders(semaphore, {1});
+  oversized.reset();  // which lets the one who waits in, but not past it
+
+  EXPECT_EQ(semaphore.available(), -1);
+  EXPECT_FALSE(semaphore.try_acquire(1));
+}
+
 TEST_F(SemaphoreTest, AdmitsAtMostItsLimitAtATime) {
   const auto semaphore = Semaphore::counting(2);
 

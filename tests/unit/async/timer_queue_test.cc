@@ -1,5 +1,7 @@
 #include "async/timer_queue.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -67,6 +69,32 @@ TEST_F(TimerQueueTest, ForgetsWhatIsCancelled) {
 
   run_due(1s);
   EXPECT_THAT(ran_, ElementsAre(1, 3));
+}
+
+TEST_F(TimerQueueTest, KeepsOrderAmongThousandsThatAreCancelled) {
+  std::vector<TimerId> cancelled;
+  for (int i = 0; i < 3000; ++i) {
+    const TimerId id = add(std::chrono::seconds(1 + (i * 7919) % 3000), i);
+    if (i % 100 != 0) cancelled.push_back(id);
+  }
+
+  for (const TimerId& id : cancelled) timers_.cancel(id);
+
+  run_due(3000s);
+  EXPECT_EQ(ran_.size(), 30);
+  EXPECT_TRUE(std::ranges::is_sorted(
+      ran_, {}, [](int name) { return (std::int64_t{name} * 7919) % 3000; }));
+}
+
+TEST_F(TimerQueueTest, DoesNotTakeANewTimerForAnOldOneInItsPlace) {
+  const TimerId old = add(1s, 1);
+  timers_.cancel(old);
+  add(1s, 2);
+
+  timers_.cancel(old);
+
+  run_due(1s);
+  EXPECT_THAT(ran_, ElementsAre(2));
 }
 
 TEST_F(TimerQueueTest, IgnoresTheCancellationOfWhatRanOrNeverWas) {
