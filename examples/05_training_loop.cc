@@ -14,7 +14,7 @@ int main() {
   for (int step = 0; step < 8; ++step) {
     auto [gradients, update] =
         trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.5});
-    std::cout << "loss " << gradients.get().value().metrics.at("loss:sum") << '\n';
+    std::cout << "loss " << gradients.get().value().loss().value() << '\n';
     update.get().value();
   }
   auto sampler = trainer.save_weights_and_get_sampling_client().get().value();

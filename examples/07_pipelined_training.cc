@@ -17,7 +17,7 @@ int main() {
   const auto finish_oldest = [&] {
     auto [gradients, update] = std::move(steps.front());
     steps.pop_front();
-    std::cout << "loss " << gradients.get().value().metrics.at("loss:sum") << '\n';
+    std::cout << "loss " << gradients.get().value().loss().value() << '\n';
     update.get().value();
   };
   for (int step = 0; step < kSteps; ++step) {

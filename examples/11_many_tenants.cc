@@ -30,7 +30,7 @@ int main() {
                                              tinker::LossFn::cross_entropy));
   }
   for (const auto& output : tinker::when_all(std::move(steps)).get().value()) {
-    std::cout << "loss " << output.metrics.at("loss:sum") << '\n';
+    std::cout << "loss " << output.loss().value() << '\n';
   }
   for (const auto& trainer : trainers) std::cout << trainer.model_id() << '\n';
 

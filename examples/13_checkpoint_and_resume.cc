@@ -10,7 +10,7 @@ double step(const tinker::TrainingClient& trainer) {
   auto [gradients, update] =
       trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.3});
   update.get().value();
-  return gradients.get().value().metrics.at("loss:sum");
+  return gradients.get().value().loss().value();
 }
 
 }  // namespace
