@@ -92,7 +92,7 @@ HEAVY_HEADERS = {
     "boost/beast": ["src/http/h1_parser.cc"],
     "nghttp2/": ["src/http/h2_session.cc"],
     "openssl/": ["src/http/tls_*.cc"],
-    "zlib.h": ["src/http/content_coding.cc"],
+    "zlib.h": ["src/http/content_coding.cc", "src/formats/gunzip.cc"],
     "zstd.h": ["src/http/content_coding.cc"],
 }
 
