@@ -43,6 +43,7 @@ PUBLIC_HEADERS = {
     "include/tinker/check.h": "base",
     "include/tinker/clock.h": "base",
     "include/tinker/detail/mutex.h": "base",
+    "include/tinker/download.h": "client",
     "include/tinker/error.h": "base",
     "include/tinker/event_log.h": "telemetry",
     "include/tinker/events.h": "base",
