@@ -43,6 +43,7 @@ PUBLIC_HEADERS = {
     "include/tinker/check.h": "base",
     "include/tinker/clock.h": "base",
     "include/tinker/detail/mutex.h": "base",
+    "include/tinker/download.h": "client",
     "include/tinker/error.h": "base",
     "include/tinker/event_log.h": "telemetry",
     "include/tinker/events.h": "base",
@@ -92,7 +93,7 @@ HEAVY_HEADERS = {
     "boost/beast": ["src/http/h1_parser.cc"],
     "nghttp2/": ["src/http/h2_session.cc"],
     "openssl/": ["src/http/tls_*.cc"],
-    "zlib.h": ["src/http/content_coding.cc"],
+    "zlib.h": ["src/http/content_coding.cc", "src/formats/gunzip.cc"],
     "zstd.h": ["src/http/content_coding.cc"],
 }
 

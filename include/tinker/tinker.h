@@ -8,6 +8,7 @@
 #include "tinker/call_options.h"
 #include "tinker/check.h"
 #include "tinker/clock.h"
+#include "tinker/download.h"
 #include "tinker/error.h"
 #include "tinker/event_log.h"
 #include "tinker/events.h"
