@@ -66,6 +66,8 @@ struct Error {
   std::optional<RequestErrorCategory> category = {};  ///< Only with `ErrorCode::request_failed`.
   RetryHint retry = {};
   std::vector<std::string> context = {};  ///< What was being done, innermost first.
+  /// With `predecessor_failed`: how that one failed, if it was sent; `category` is its own, too.
+  std::optional<ErrorCode> cause = {};
 
   /// A copy with one more piece of context around it: "load config: no such file".
   [[nodiscard]] Error with_context(std::string_view what) const&;

@@ -95,6 +95,9 @@ class ServiceClient {
 
   /// This client with other options for its calls, e.g. a deadline.
   [[nodiscard]] ServiceClient with(CallOptions options) const;
+  /// One like this, same server, credential and options, with a session of its own: for when the
+  /// server has ended the other.
+  [[nodiscard]] ServiceClient with_new_session() const;
 
   Future<GetServerCapabilitiesResponse> get_server_capabilities() const;
 
@@ -143,6 +146,7 @@ class ServiceClient {
   /// For the library itself.
   explicit ServiceClient(std::shared_ptr<const client::ServiceState> state)
       : state_(std::move(state)) {}
+  [[nodiscard]] const Runtime& runtime() const noexcept;
 
  private:
   void close_after(bool is_success) const;

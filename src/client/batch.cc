@@ -116,10 +116,9 @@ Task<> Batch::run(std::shared_ptr<Batch> self) {
   if (const auto submitted = co_await std::move(submitting); !submitted.ok()) {
     self->turn_->fail(submitted.error());
     if (self->scope_->is_cancelled()) co_return self->scope_->reason();
-    self->end_unsent(
-        {.code = ErrorCode::predecessor_failed,
-         .message = base::concat("not sent, because another part of the batch failed: ",
-                                 submitted.error().to_string())});
+    self->end_unsent(not_sent(base::concat("not sent, because another part of the batch failed: ",
+                                           submitted.error().to_string()),
+                              submitted.error()));
   }
   self->turn_->leave();
   for (auto& poll : self->polls_) {

@@ -97,6 +97,17 @@ ServiceClient ServiceClient::with(CallOptions options) const {
   return copy;
 }
 
+ServiceClient ServiceClient::with_new_session() const {
+  session::ServiceHandle service(state_->service.runtime(), state_->options);
+  const ServiceClient fresh(std::make_shared<const ServiceState>(
+      ServiceState{.service = std::move(service), .options = state_->options}));
+  return fresh.with(options_);
+}
+
+const Runtime& ServiceClient::runtime() const noexcept {
+  return state_->service.runtime();
+}
+
 Future<GetServerCapabilitiesResponse> ServiceClient::get_server_capabilities() const {
   return client::start(
       state_->service, options_, read_capabilities(state_->service.service(), options_.trace));
