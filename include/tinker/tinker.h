@@ -7,6 +7,7 @@
 #include "tinker/admin_client.h"
 #include "tinker/call_options.h"
 #include "tinker/check.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/clock.h"
 #include "tinker/error.h"
 #include "tinker/event_log.h"
