@@ -41,6 +41,7 @@ EXCEPTIONS = {"src/tokenizer/hub*": "http"}
 PUBLIC_HEADERS = {
     "include/tinker/call_options.h": "base",
     "include/tinker/check.h": "base",
+    "include/tinker/circuit_breaker.h": "base",
     "include/tinker/clock.h": "base",
     "include/tinker/detail/mutex.h": "base",
     "include/tinker/download.h": "client",

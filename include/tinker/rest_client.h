@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tinker/call_options.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/download.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
@@ -38,8 +39,11 @@ struct RestOptions {
   /// Default: the library's own, made with `transport_options`.
   std::shared_ptr<http::Transport> transport = {};
   /// Default: one of its own. Clients of one runtime with the same server and key share their
-  /// connections and what they know of the server; the first one's transport serves them all.
+  /// connections and what they know of the server; the first one's transport and circuit breakers
+  /// serve them all.
   std::optional<Runtime> runtime = {};
+  /// As `ServiceOptions::circuit_breaker`.
+  std::optional<CircuitBreakerOptions> circuit_breaker = {};
 };
 
 /// Where a copy of a checkpoint goes.

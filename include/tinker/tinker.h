@@ -8,6 +8,7 @@
 #include "tinker/call_options.h"
 #include "tinker/check.h"
 #include "tinker/checkpoint_keeper.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/clock.h"
 #include "tinker/download.h"
 #include "tinker/error.h"

@@ -222,6 +222,19 @@ void ServiceClient::close_after(bool is_success) const {
              closed.error().to_string());
 }
 
+std::vector<CircuitBreakerStatus> ServiceClient::circuit_breakers() const {
+  const auto& breakers = state_->options.breakers;
+  return breakers ? breakers->status() : std::vector<CircuitBreakerStatus>();
+}
+
+void ServiceClient::reset_circuit_breakers() const {
+  if (const auto& breakers = state_->options.breakers) breakers->reset();
+}
+
+void ServiceClient::reset_circuit_breakers(std::string_view endpoint) const {
+  if (const auto& breakers = state_->options.breakers) breakers->reset(endpoint);
+}
+
 std::string ServiceClient::get_console_url() const {
   return state_->service.service()->console_url();
 }

@@ -133,17 +133,22 @@ struct ApiClient::Attempt {
   [[nodiscard]] std::string name() const {
     return base::concat(to_string(call.method), " ", endpoint());
   }
+  [[nodiscard]] bool has_retries() const noexcept {
+    return retries + rejections < call.max_retries;
+  }
 
   Call call;
   std::shared_ptr<TokenProvider> tokens;
   std::optional<Pool::Lease> lease = {};  // once it has begun
   int retries = 0;
+  int rejections = 0;                   // by the circuit breaker
   std::chrono::nanoseconds delay = {};  // before the next retry
   // Of the attempt under way.
   async::TimePoint started = {};
   Secret token = {};
   std::string url = {};
   int redirects = 0;
+  std::optional<CircuitBreaker::Permit> permit = {};
 };
 
 ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
@@ -182,6 +187,10 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
                                   Accepts accepts) {
   TINKER_CO_TRY(self->begin(*state));
   while (true) {
+    if (self->options_.breakers && state->call.is_guarded) {
+      auto passing = pass_breaker(self, state);
+      TINKER_CO_TRY(co_await std::move(passing));
+    }
     state->started = self->core_->loop()->now();
     if (state->tokens) {
       auto ask = state->tokens->token();
@@ -201,6 +210,41 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
     auto pause = async::sleep_for(state->delay);
     TINKER_CO_TRY(co_await pause);
   }
+}
+
+Task<> ApiClient::pass_breaker(std::shared_ptr<ApiClient> self, std::shared_ptr<Attempt> state) {
+  while (true) {
+    auto permit = self->options_.breakers->try_acquire(state->endpoint());
+    if (permit.ok()) {
+      state->permit = *std::move(permit);
+      co_return Result<void>();
+    }
+    Error error = std::move(permit).error();
+    const auto wait = error.retry.after.value_or(std::chrono::milliseconds::zero());
+    auto whence = async::this_context();
+    const auto context = co_await whence;
+    if (!state->has_retries() || async::expires_within(context, wait)) {
+      co_return std::move(error).with_context(state->name());
+    }
+    ++state->rejections;
+    auto pause = async::sleep_for(wait);
+    TINKER_CO_TRY(co_await pause);
+  }
+}
+
+void ApiClient::tell_breaker(Attempt& state, const Result<Response>& result) {
+  if (!state.permit) return;
+  if (!result.ok()) {
+    state.permit->record(result.error());
+  } else if (is_proxy_rejection(*result)) {
+    state.permit->record({.code = ErrorCode::connection_failed});
+  } else if (result->status >= 400) {
+    state.permit->record(
+        {.code = error_code_for_status(result->status), .http_status = result->status});
+  } else {
+    state.permit->success();
+  }
+  state.permit.reset();
 }
 
 Result<void> ApiClient::begin(Attempt& state) {
@@ -235,6 +279,7 @@ ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
     }
     result = std::move(target).error();
   }
+  tell_breaker(state, result);
   log_attempt(state, result);
   const auto delay = retry_delay(state, result);
   if (!delay) return Next::done;
@@ -246,7 +291,7 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
                                                                const Result<Response>& result) {
   const bool is_worth_a_retry =
       result.ok() ? should_retry(*result) : is_transport_error(result.error());
-  if (!is_worth_a_retry || state.retries >= state.call.max_retries) return std::nullopt;
+  if (!is_worth_a_retry || !state.has_retries()) return std::nullopt;
 
   std::chrono::nanoseconds delay = backoff_delay(state.retries, core_->rng().uniform());
   if (result.ok()) {

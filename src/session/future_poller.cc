@@ -123,7 +123,8 @@ Result<http::Call> PollLoop::next_call() {
                     .timeout = kTimeout,
                     .max_retries = 0,
                     .loggable = request_.request_id,
-                    .trace = request_.trace};
+                    .trace = request_.trace,
+                    .is_guarded = false};
 }
 
 Step PollLoop::fail(Error error) const {

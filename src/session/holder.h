@@ -30,6 +30,7 @@ struct HolderOptions {
   std::optional<std::string> display_name = {};
   Environment environment = {};
   std::shared_ptr<http::Transport> transport = {};
+  std::shared_ptr<http::EndpointBreakers> breakers = {};  ///< Null: none.
 };
 
 /// Owns the connection to one server: configuration, credential, telemetry and, if it has one, the

@@ -94,7 +94,7 @@ class RetryAttempts {
                 std::string name);
 
   /// How long to wait before the next attempt; nothing when the error is final.
-  std::optional<std::chrono::nanoseconds> after(const Error& error);
+  std::optional<std::chrono::nanoseconds> after(const Error& error, const async::Context& context);
 
  private:
   std::shared_ptr<SessionCore> session_;
@@ -108,11 +108,13 @@ namespace detail {
 
 template <typename T>
 async::Task<T> repeat(RetryAttempts attempts, UniqueFunction<async::Task<T>()> make) {
+  auto whence = async::this_context();
+  const auto context = co_await whence;
   while (true) {
     auto attempt = make();
     auto result = co_await std::move(attempt);
     if (result.ok()) co_return result;
-    const auto delay = attempts.after(result.error());
+    const auto delay = attempts.after(result.error(), context);
     if (!delay) co_return result;
     auto pause = async::sleep_for(*delay);
     TINKER_CO_TRY(co_await pause);

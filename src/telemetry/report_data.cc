@@ -81,6 +81,7 @@ std::string_view error_type(ErrorCode code) noexcept {
     case ErrorCode::deadline_exceeded: return "TimeoutError";
     case ErrorCode::predecessor_failed: return "PredecessorFailedError";
     case ErrorCode::closed: return "RuntimeError";
+    case ErrorCode::circuit_open: return "CircuitOpenError";
     case ErrorCode::io_error: return "OSError";
     case ErrorCode::internal: return "InternalError";
     case ErrorCode::stuck:

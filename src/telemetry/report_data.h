@@ -29,7 +29,7 @@ namespace tinker::telemetry {
 /// | connection_failed | APIConnectionError | rate_limited | RateLimitError |
 /// | timed_out | APITimeoutError | server_error | InternalServerError |
 /// | invalid_response | APIResponseValidationError | unexpected_status | APIStatusError |
-/// | request_failed | RequestFailedError | | |
+/// | request_failed | RequestFailedError | circuit_open | CircuitOpenError |
 [[nodiscard]] std::string_view error_type(ErrorCode code) noexcept;
 
 /// What the server answered, as far as the message of a status error tells: JSON, or the text

@@ -324,7 +324,8 @@ Task<> Reporter::State::send(std::shared_ptr<State> self, http::Body body) {
                      .body = std::move(body),
                      .pool = http::PoolKind::telemetry,
                      .timeout = kRequestTimeout,
-                     .timeout_text = "5.0"};
+                     .timeout_text = "5.0",
+                     .is_guarded = false};
   auto answer = self->api->call(std::move(call), self->tokens);
   TINKER_CO_TRY(const auto response, co_await std::move(answer));
   TINKER_CO_TRY(const auto accepted, wire::decode_json<TelemetryResponse>(response.body));
