@@ -28,8 +28,7 @@ class ShutdownTest : public ::testing::Test {
   void start_work() {
     f.server->reply("/forward_backward", {{.never = true}});
     f.server->reply("/retrieve_future", {{.never = true}});
-    int asked = 0;
-    f.server->handle("/asample", [this, asked](const http::Request&) mutable {
+    f.server->handle("/asample", [this](const http::Request&) {
       return ++asked == 1 ? f.accept_sample() : FakeReply{.status = 429};
     });
     gradients.push_back(trainer.forward_backward(make_data(4), LossFn::cross_entropy));
@@ -48,6 +47,7 @@ class ShutdownTest : public ::testing::Test {
     expect_all(samples, code);
   }
 
+  int asked = 0;
   ClientFixture f;
   std::optional<ServiceClient> service = f.connect();
   TrainingClient trainer = service->create_lora_training_client("llama").get().value();
