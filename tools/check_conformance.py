@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/conformance.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
+"""Holds docs/conformance.md, scenarios.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
 
     tools/check_conformance.py --build-dir DIR   every rule has a row, and every test it names exists
     tools/check_conformance.py --junit FILE      every test it names ran and passed, as ctest's report says
@@ -13,7 +13,8 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md"]
+SCENARIOS = ROOT / "docs/scenarios.md"
+PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md", SCENARIOS]
 
 
 def numbered(prefix: str, last: int) -> list[str]:
@@ -61,6 +62,15 @@ def check_rules() -> list[str]:
     return findings
 
 
+def check_scenarios() -> list[str]:
+    """The numbered ones are all there, and every row has its test or its reason."""
+    table = [(scenario, proof) for scenario, proof in rows(SCENARIOS) if proof != "proof"]
+    numbers = {scenario.split()[0] for scenario, _ in table}
+    findings = [f"scenario {n}: no row in {SCENARIOS.name}" for n in range(1, 16) if str(n) not in numbers]
+    return findings + [f"scenario {scenario}: names no test, and gives no reason" for scenario, proof in table
+                       if not NAME.search(proof) and not proof.startswith(NO_TEST)]
+
+
 def named_tests() -> set[str]:
     return {name for page in PAGES for _, proof in rows(page) for name in NAME.findall(proof)}
 
@@ -80,7 +90,7 @@ def main() -> int:
     parser.add_argument("--build-dir")
     parser.add_argument("--junit")
     arguments = parser.parse_args()
-    findings = check_rules()
+    findings = check_rules() + check_scenarios()
     if arguments.build_dir:
         findings += [f"{name}: no such test" for name in sorted(named_tests() - existing_tests(arguments.build_dir))]
     if arguments.junit:

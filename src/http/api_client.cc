@@ -300,6 +300,7 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
   ++state.retries;
   core_->events().publish({.name = "http.retry",
                            .endpoint = state.endpoint(),
+                           .session_id = session_id_,
                            .http_status = result.ok() ? result->status : 0,
                            .attempt = state.retries,
                            .elapsed = delay});
@@ -412,6 +413,7 @@ void ApiClient::log_attempt(const Attempt& attempt, const Result<Response>& resu
   if (core_->events().is_observed()) {
     Event event = {.name = "http.response",
                    .endpoint = attempt.endpoint(),
+                   .session_id = session_id_,
                    .attempt = attempt.retries,
                    .elapsed = elapsed,
                    .bytes_sent = view(attempt.call.body).size()};

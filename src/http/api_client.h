@@ -78,6 +78,8 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   /// The error of an answer that says no.
   [[nodiscard]] Error status_error(const Response& response) const;
 
+  /// The session that events of its calls belong to, once there is one.
+  void set_session_id(std::string id) { session_id_ = std::move(id); }
   [[nodiscard]] const std::string& base_url() const noexcept { return options_.base_url; }
   [[nodiscard]] const std::shared_ptr<async::RuntimeCore>& core() const noexcept { return core_; }
   [[nodiscard]] Pool& pool(PoolKind kind);
@@ -114,6 +116,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   std::shared_ptr<async::RuntimeCore> core_;
   std::shared_ptr<Transport> transport_;
   ApiClientOptions options_;
+  std::string session_id_;
   Headers get_headers_;
   Headers post_headers_;
   std::vector<std::string> secrets_;  // most recent last, a handful

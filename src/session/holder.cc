@@ -90,6 +90,7 @@ Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest re
   auto creating = call_json<CreateSessionResponse>(core, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   core->session_id = answer.session_id;
+  core->api->set_session_id(answer.session_id);
   log_messages(*core, answer);
   TINKER_LOG(core->logger(), info, "session ", core->session_id, " started");
   co_return Result<void>();
@@ -214,6 +215,7 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
   core->configure(handle.config);
   core->dynamic_config = handle.dynamic_config;
   core->session_id = handle.session_id;
+  core->api->set_session_id(handle.session_id);
   const CredentialOptions credentials = {
       .api_key = options.api_key, .env = options.environment, .base_url = base_url};
   TINKER_TRY(const auto source, select_credential(credentials, false));
