@@ -64,14 +64,33 @@ Future<ForwardBackwardOutput> run(const client::TrainingState& state,
       state.service, options, client::run_batch(prepared->batch, std::move(prepared->turn)));
 }
 
+template <typename Answer>
+Future<Answer> run_sequenced(const client::TrainingState& state,
+                             const CallOptions& options,
+                             Result<Sequenced> work) {
+  if (!work) return Future<Answer>::ready(std::move(work).error());
+  return client::start(state.service, options, run_in_turn<Answer>(state.core, *std::move(work)));
+}
+
 template <typename Answer, typename Request>
 Future<Answer> run_request(const client::TrainingState& state,
                            const CallOptions& options,
                            Submission submission,
                            Request request) {
-  auto work = sequence(state.core, options.trace, std::move(submission), std::move(request));
-  if (!work) return Future<Answer>::ready(std::move(work).error());
-  return client::start(state.service, options, run_in_turn<Answer>(state.core, *std::move(work)));
+  return run_sequenced<Answer>(
+      state,
+      options,
+      sequence(state.core, options.trace, std::move(submission), std::move(request)));
+}
+
+Result<Sequenced> sequence_optim_step(const std::shared_ptr<TrainingCore>& core,
+                                      const CallOptions& options,
+                                      OptimParams params) {
+  return sequence(
+      core,
+      options.trace,
+      {.name = "optim_step", .request_type = "OptimStep", .call = {.path = "/api/v1/optim_step"}},
+      OptimStepRequest{.optim_params = std::move(params)});
 }
 
 /// A save under a name, which the server may have carried out without telling us.
@@ -269,11 +288,8 @@ Future<OptimStepResponse> TrainingClient::optim_step(AdamParams params) const {
 }
 
 Future<OptimStepResponse> TrainingClient::optim_step(OptimParams params) const {
-  return run_request<OptimStepResponse>(
-      *state_,
-      options_,
-      {.name = "optim_step", .request_type = "OptimStep", .call = {.path = "/api/v1/optim_step"}},
-      OptimStepRequest{.optim_params = std::move(params)});
+  return run_sequenced<OptimStepResponse>(
+      *state_, options_, sequence_optim_step(state_->core, options_, std::move(params)));
 }
 
 TrainStep TrainingClient::train_step(std::vector<Datum> data,
@@ -286,15 +302,22 @@ TrainStep TrainingClient::train_step(std::vector<Datum> data,
                                      OpenEnum<LossFn> loss_fn,
                                      LossFnConfig config,
                                      OptimParams params) const {
-  auto gradients = forward_backward(std::move(data), std::move(loss_fn), std::move(config));
-  // Without its batch the step would use whatever gradients there are.
-  if (gradients.is_ready()) {
-    return {.forward_backward = std::move(gradients),
+  const BatchSpec spec = {
+      .loss_fn = std::move(loss_fn), .config = std::move(config), .trace = options_.trace};
+  auto prepared = prepare(state_->core, std::move(data), spec);
+  if (!prepared) {
+    // Without its batch the step would use whatever gradients there are.
+    return {.forward_backward = Future<ForwardBackwardOutput>::ready(std::move(prepared).error()),
             .optim_step = Future<OptimStepResponse>::ready(
                 Error{.code = ErrorCode::predecessor_failed,
                       .message = "not sent, because the batch of this step was refused"})};
   }
-  return {.forward_backward = std::move(gradients), .optim_step = optim_step(std::move(params))};
+  // It takes its turn before the batch is under way, so that it hears of a failure however soon.
+  auto update = sequence_optim_step(state_->core, options_, std::move(params));
+  return {
+      .forward_backward = client::start(
+          state_->service, options_, client::run_batch(prepared->batch, std::move(prepared->turn))),
+      .optim_step = run_sequenced<OptimStepResponse>(*state_, options_, std::move(update))};
 }
 
 Future<SaveWeightsResponse> TrainingClient::save_state(std::string name) const {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/strings.h"
+#include "support/load_server/training.h"
 
 namespace tinker::load_server {
 
@@ -12,7 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBatchHold{20000};
+// How often a batched poll looks whether a sample that came after it is ready.
+constexpr milliseconds kBatchLook{2};
 constexpr std::size_t kTokens = 64;
 
 /// What follows `key` in a compact JSON text, up to `end`. The clients under test write such texts.
@@ -84,9 +86,10 @@ milliseconds Api::random_delay(milliseconds min, milliseconds max) {
 Answer Api::answer(const Request& request, Time now) {
   ++requests_;
   Answer out;
-  const std::string& text = !request.fault.empty()   ? request.fault
-                            : !request.query.empty() ? request.query
-                                                     : options_.fault;
+  const std::string_view text = !request.fault.empty()   ? request.fault
+                                : !request.query.empty() ? request.query
+                                : is_fault_due(request)  ? options_.fault
+                                                         : std::string_view();
   if (!text.empty()) {
     auto plan = parse_plan(text);
     if (!plan.ok()) {
@@ -111,6 +114,11 @@ Answer Api::answer(const Request& request, Time now) {
   return out;
 }
 
+bool Api::is_fault_due(const Request& request) {
+  if (!request.path.ends_with(options_.fault_path)) return false;
+  return faults_++ < options_.fault_count;
+}
+
 void Api::fill(Answer& answer, const Request& request, Time now) {
   const std::string_view path = request.path;
   if (path.ends_with("/asample")) return sample(answer, request, now);
@@ -127,6 +135,11 @@ void Api::fill(Answer& answer, const Request& request, Time now) {
   }
   if (path.ends_with("/stats")) {
     answer.body = stats();
+    return;
+  }
+  if (const auto id = training_id(path, request.body, samples_ + 1)) {
+    ++samples_;
+    answer.body = base::concat(R"({"request_id":")", *id, R"("})");
     return;
   }
   if (path.ends_with("/release")) is_release_due_ = true;
@@ -154,12 +167,17 @@ void Api::retrieve(Answer& answer, const Request& request) {
   if (answer.plan.delay == milliseconds(0) && !is_batched_) {
     answer.plan.delay = random_delay(options_.poll_min, options_.poll_max);
   }
+  const auto id = after(request.body, R"("request_id":")", "\"");
+  if (auto result = training_result(id)) {
+    if (result->is_protobuf) answer.content_type = "application/x-protobuf";
+    answer.body = std::move(result->body);
+    return;
+  }
   if (!request.accepts_proto) {
     answer.body = R"({"status":"ok"})";
     return;
   }
   static const std::string one = sample_response(1);
-  const auto id = after(request.body, R"("request_id":")", "\"");
   const auto count = id.substr(std::min(id.rfind('-') + 1, id.size()));
   answer.content_type = "application/x-protobuf";
   answer.body = count == "1" ? one : sample_response(number_after(count, "", 1));
@@ -175,10 +193,10 @@ void Api::retrieve_all(Answer& answer, const Request& request, Time now) {
   const auto cursor = number_after(request.body, R"("prev_cursor":)", 0);
   if (cursor >= samples.completed.size()) {
     answer.is_pending = true;
-    answer.plan.delay = kBatchHold;
+    answer.plan.delay = kBatchLook;
     if (!samples.pending.empty()) {
       const auto wait = samples.pending.top().ready - now;
-      answer.plan.delay = std::chrono::ceil<milliseconds>(wait);
+      answer.plan.delay = std::min(std::chrono::ceil<milliseconds>(wait), kBatchLook);
     }
     return;
   }

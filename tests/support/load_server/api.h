@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <queue>
 #include <string>
@@ -40,12 +41,14 @@ struct ServerOptions {
   std::chrono::milliseconds poll_max = {};
   std::string client_config = "{}";  ///< Answer of client/config.
   std::string fault = {};            ///< Plan of requests that bring none.
+  std::string fault_path = {};       ///< Only of those whose path ends so,
+  std::uint64_t fault_count = std::numeric_limits<std::uint64_t>::max();  ///< and of the first.
   std::uint64_t seed = 1;
   std::size_t close_after = 0;  ///< Answers per HTTP/1 connection; 0: any number.
   std::uint32_t max_streams = 1000;
 };
 
-/// The endpoints: enough of the Tinker API for a client to make a session and to sample.
+/// The endpoints: enough of the Tinker API for a client to make a session, to sample and to train.
 ///
 /// Any other path is answered with a small JSON object. `/stats` tells what the server has seen,
 /// `/release` ends the wait of all that are held.
@@ -78,6 +81,7 @@ class Api {
     std::vector<std::string> completed = {};
   };
 
+  bool is_fault_due(const Request& request);
   void fill(Answer& answer, const Request& request, Time now);
   void sample(Answer& answer, const Request& request, Time now);
   void retrieve(Answer& answer, const Request& request);
@@ -92,7 +96,8 @@ class Api {
   Connections connections_ = {};
   bool is_release_due_ = false;
   std::uint64_t requests_ = 0;
-  std::uint64_t samples_ = 0;
+  std::uint64_t samples_ = 0;  // and training requests
+  std::uint64_t faults_ = 0;
   std::map<std::string, Samples, std::less<>> sessions_ = {};
   std::vector<Time> heartbeats_ = {};
 };

@@ -1,7 +1,8 @@
 // The load server as a process: prints where it listens, serves until its standard input ends.
 //
-//     tinker_load_server [--poll-ms MIN-MAX] [--client-config JSON] [--fault PLAN] [--seed N]
-//                        [--close-after N] [--max-streams N]
+//     tinker_load_server [--poll-ms MIN-MAX] [--client-config JSON] [--fault PLAN]
+//                        [--fault-path SUFFIX] [--fault-count N] [--seed N] [--close-after N]
+//                        [--max-streams N]
 
 #include <charconv>
 #include <cstdio>
@@ -27,6 +28,10 @@ bool read_option(std::string_view name, std::string_view value, ServerOptions& o
     options.client_config = value;
   } else if (name == "--fault") {
     options.fault = value;
+  } else if (name == "--fault-path") {
+    options.fault_path = value;
+  } else if (name == "--fault-count") {
+    return read_number(value, options.fault_count);
   } else if (name == "--seed") {
     return read_number(value, options.seed);
   } else if (name == "--close-after") {
