@@ -169,7 +169,7 @@ Task<ObjectHead> resume_object(std::shared_ptr<Download> download, std::shared_p
     download->progress.remove(reused);
     co_return head;
   }
-  download->bytes_reused += reused;
+  object->bytes_reused = reused;
   const auto part = static_cast<std::size_t>(first.offset / object->parts->part_bytes);
   if (first.is_look) co_return head;
   auto finishing = finish_part(download, object, part);
@@ -248,6 +248,7 @@ Task<> fetch_file(std::shared_ptr<Download> download, DownloadedFile* out) {
     auto fetched = co_await std::move(fetching);
     if (fetched.ok()) {
       *out = *std::move(fetched);
+      download->bytes_reused += object->bytes_reused;
       co_return Result<void>();
     }
     Error error = std::move(fetched).error();
@@ -255,6 +256,7 @@ Task<> fetch_file(std::shared_ptr<Download> download, DownloadedFile* out) {
     auto forgetting = on_workers(download, [file = object->file] { return file->forget(); });
     TINKER_CO_TRY(co_await forgetting);
     object->parts.reset();
+    object->bytes_reused = 0;
     if (restarts == kMaxRestarts) {
       error.code = ErrorCode::invalid_response;
       co_return std::move(error).with_context(object->name);
@@ -290,10 +292,14 @@ Task<std::vector<DownloadedFile>> unpack(std::shared_ptr<Download> download,
        limit = download->request.options.max_archive_bytes,
        stop = download->stop]() -> Result<std::pair<std::string, std::vector<DownloadedFile>>> {
         TINKER_TRY(auto into, from->make_files());
-        TINKER_TRY(
-            auto files,
-            extract_archive(base::concat(from->objects(), "/", kArchiveName), into, limit, *stop));
-        return std::pair(std::move(into), std::move(files));
+        auto files =
+            extract_archive(base::concat(from->objects(), "/", kArchiveName), into, limit, *stop);
+        if (files.ok()) return std::pair(std::move(into), *std::move(files));
+        // The next call should not find it complete.
+        if (files.error().code == ErrorCode::invalid_response) {
+          TINKER_TRY(from->forget(kArchiveName));
+        }
+        return std::move(files).error();
       });
   TINKER_CO_TRY(auto unpacked, co_await unpacking);
   *folder = std::move(unpacked.first);

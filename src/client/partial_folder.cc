@@ -275,6 +275,10 @@ Result<OpenedObject> PartialFolder::open_object(const std::string& name) {
   return out;
 }
 
+Result<void> PartialFolder::forget(const std::string& name) const {
+  return note(base::concat("forget ", name));
+}
+
 Result<std::string> PartialFolder::make_files() const {
   std::string files = path_ + "/files";
   TINKER_TRY(remove_all(files));
@@ -287,7 +291,9 @@ Result<void> PartialFolder::publish(const std::string& folder, bool overwrite) c
   const bool is_replaced = overwrite && exists(target_);
   TINKER_TRY(is_replaced ? exchange(folder, target_) : move_in(folder, target_));
   TINKER_TRY(sync_folder(fs::path(target_).parent_path().string()));
-  return remove_all(path_);
+  std::error_code ignored;  // the download is complete, whatever is left beside it
+  fs::remove_all(path_, ignored);
+  return {};
 }
 
 Result<void> PartialFile::begin(const PartState& parts) const {
@@ -309,7 +315,7 @@ Result<void> PartialFile::begin(const PartState& parts) const {
 }
 
 Result<void> PartialFile::forget() const {
-  TINKER_TRY(folder_->note(base::concat("forget ", name_)));
+  TINKER_TRY(folder_->forget(name_));
   if (::ftruncate(file_.get(), 0) != 0) return system_error("empty", path_);
   return {};
 }

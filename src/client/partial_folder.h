@@ -50,6 +50,8 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
 
   /// Opens or makes the file of an object. `name` is clean.
   Result<OpenedObject> open_object(const std::string& name);
+  /// Nothing of an object counts any more.
+  Result<void> forget(const std::string& name) const;
   [[nodiscard]] std::string objects() const { return path_ + "/objects"; }
   /// An empty folder for what an archive holds.
   Result<std::string> make_files() const;
@@ -65,7 +67,7 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
   static Result<base::FileDescriptor> open_journal(const std::string& path);
   Result<void> read_journal(const std::string& checkpoint);
   void replay(std::string_view line);
-  [[nodiscard]] Result<void> note(const std::string& line) const;
+  Result<void> note(const std::string& line) const;
 
   std::string path_;
   std::string target_;
@@ -88,14 +90,14 @@ class PartialFile {
         file_(std::move(file)) {}
 
   /// From here on it has these parts, none of them done. Fails when there is no room for them.
-  [[nodiscard]] Result<void> begin(const PartState& parts) const;
+  Result<void> begin(const PartState& parts) const;
   /// Nothing of what it holds counts any more.
-  [[nodiscard]] Result<void> forget() const;
-  [[nodiscard]] Result<void> write(std::uint64_t offset, std::string_view bytes) const;
+  Result<void> forget() const;
+  Result<void> write(std::uint64_t offset, std::string_view bytes) const;
   /// A part is complete: on disk first, then in the journal.
-  [[nodiscard]] Result<void> finish_part(std::size_t part) const;
+  Result<void> finish_part(std::size_t part) const;
   /// All is written: afterwards it has exactly `size` bytes, on disk.
-  [[nodiscard]] Result<void> finish(std::uint64_t size) const;
+  Result<void> finish(std::uint64_t size) const;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
