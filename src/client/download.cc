@@ -236,14 +236,13 @@ Task<DownloadedFile> fetch_object(std::shared_ptr<Download> download,
 Task<> fetch_file(std::shared_ptr<Download> download, DownloadedFile* out) {
   auto turn = download->open_files.acquire();
   TINKER_CO_TRY(const auto permit, co_await turn);
-  const auto object = std::make_shared<Object>(Object{.name = out->name});
-  auto opening = on_workers(download, [folder = download->folder, name = out->name] {
-    return folder->open_object(name);
-  });
-  TINKER_CO_TRY(auto opened, co_await opening);
-  object->file = std::move(opened.file);
-  object->parts = std::move(opened.parts);
   for (int restarts = 0;; ++restarts) {
+    auto opening = on_workers(download, [folder = download->folder, name = out->name] {
+      return folder->open_object(name);
+    });
+    TINKER_CO_TRY(auto opened, co_await opening);
+    const auto object = std::make_shared<Object>(Object{
+        .name = out->name, .file = std::move(opened.file), .parts = std::move(opened.parts)});
     auto fetching = fetch_object(download, object);
     auto fetched = co_await std::move(fetching);
     if (fetched.ok()) {
@@ -255,8 +254,6 @@ Task<> fetch_file(std::shared_ptr<Download> download, DownloadedFile* out) {
     if (!is_conflict(error)) co_return error;
     auto forgetting = on_workers(download, [file = object->file] { return file->forget(); });
     TINKER_CO_TRY(co_await forgetting);
-    object->parts.reset();
-    object->bytes_reused = 0;
     if (restarts == kMaxRestarts) {
       error.code = ErrorCode::invalid_response;
       co_return std::move(error).with_context(object->name);

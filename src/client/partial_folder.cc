@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +30,10 @@ constexpr std::size_t kMaxJournal = std::size_t{64} << 20U;
 
 Error io_error(std::string message) {
   return {.code = ErrorCode::io_error, .message = std::move(message)};
+}
+
+Error forgotten() {
+  return {.code = ErrorCode::cancelled, .message = "the file is fetched again"};
 }
 
 Error fs_error(std::string_view what, std::string_view path, const std::error_code& error) {
@@ -306,6 +311,8 @@ Result<void> PartialFile::begin(const PartState& parts) const {
     return io_error(base::concat(
         path_, " needs ", parts.size - taken, " bytes, ", space.available, " are free"));
   }
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   if (::ftruncate(file_.get(), static_cast<off_t>(parts.size)) != 0) {
     return system_error(base::concat("make room for ", parts.size, " bytes in"), path_);
   }
@@ -314,13 +321,17 @@ Result<void> PartialFile::begin(const PartState& parts) const {
       base::concat("object ", parts.size, " ", parts.part_bytes, " ", parts.etag, " ", name_));
 }
 
-Result<void> PartialFile::forget() const {
+Result<void> PartialFile::forget() {
+  const std::unique_lock lock(mutex_);
+  is_forgotten_ = true;
   TINKER_TRY(folder_->forget(name_));
   if (::ftruncate(file_.get(), 0) != 0) return system_error("empty", path_);
   return {};
 }
 
 Result<void> PartialFile::write(std::uint64_t offset, std::string_view bytes) const {
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -332,6 +343,8 @@ Result<void> PartialFile::write(std::uint64_t offset, std::string_view bytes) co
 }
 
 Result<void> PartialFile::finish_part(std::size_t part) const {
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   if (::fdatasync(file_.get()) != 0) return system_error("sync", path_);
   return folder_->note(base::concat("part ", part, " ", name_));
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,7 +76,9 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
   std::map<std::string, PartState, std::less<>> found_ = {};
 };
 
-/// The bytes of one object, wherever in it they belong. Keeps its folder locked.
+/// The bytes of one object, wherever in it they belong. Keeps its folder locked. Once it is told to
+/// forget what it holds, nothing more goes into it, not even what is on its way: the object is to
+/// be opened again.
 ///
 /// Thread-safe.
 class PartialFile {
@@ -91,8 +94,7 @@ class PartialFile {
 
   /// From here on it has these parts, none of them done. Fails when there is no room for them.
   Result<void> begin(const PartState& parts) const;
-  /// Nothing of what it holds counts any more.
-  Result<void> forget() const;
+  Result<void> forget();
   Result<void> write(std::uint64_t offset, std::string_view bytes) const;
   /// A part is complete: on disk first, then in the journal.
   Result<void> finish_part(std::size_t part) const;
@@ -106,6 +108,8 @@ class PartialFile {
   std::string name_;
   std::string path_;
   base::FileDescriptor file_;
+  mutable std::shared_mutex mutex_ = {};  // held by whoever writes; alone by who forgets
+  bool is_forgotten_ = false;             // guarded by it
 };
 
 /// The target of a download: absolute, without a trailing slash. Fails with `invalid_argument` when
