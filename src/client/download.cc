@@ -169,7 +169,7 @@ Task<ObjectHead> resume_object(std::shared_ptr<Download> download, std::shared_p
     download->progress.remove(reused);
     co_return head;
   }
-  download->bytes_reused += reused;
+  object->bytes_reused = reused;
   const auto part = static_cast<std::size_t>(first.offset / object->parts->part_bytes);
   if (first.is_look) co_return head;
   auto finishing = finish_part(download, object, part);
@@ -236,25 +236,24 @@ Task<DownloadedFile> fetch_object(std::shared_ptr<Download> download,
 Task<> fetch_file(std::shared_ptr<Download> download, DownloadedFile* out) {
   auto turn = download->open_files.acquire();
   TINKER_CO_TRY(const auto permit, co_await turn);
-  const auto object = std::make_shared<Object>(Object{.name = out->name});
-  auto opening = on_workers(download, [folder = download->folder, name = out->name] {
-    return folder->open_object(name);
-  });
-  TINKER_CO_TRY(auto opened, co_await opening);
-  object->file = std::move(opened.file);
-  object->parts = std::move(opened.parts);
   for (int restarts = 0;; ++restarts) {
+    auto opening = on_workers(download, [folder = download->folder, name = out->name] {
+      return folder->open_object(name);
+    });
+    TINKER_CO_TRY(auto opened, co_await opening);
+    const auto object = std::make_shared<Object>(Object{
+        .name = out->name, .file = std::move(opened.file), .parts = std::move(opened.parts)});
     auto fetching = fetch_object(download, object);
     auto fetched = co_await std::move(fetching);
     if (fetched.ok()) {
       *out = *std::move(fetched);
+      download->bytes_reused += object->bytes_reused;
       co_return Result<void>();
     }
     Error error = std::move(fetched).error();
     if (!is_conflict(error)) co_return error;
     auto forgetting = on_workers(download, [file = object->file] { return file->forget(); });
     TINKER_CO_TRY(co_await forgetting);
-    object->parts.reset();
     if (restarts == kMaxRestarts) {
       error.code = ErrorCode::invalid_response;
       co_return std::move(error).with_context(object->name);
@@ -290,10 +289,14 @@ Task<std::vector<DownloadedFile>> unpack(std::shared_ptr<Download> download,
        limit = download->request.options.max_archive_bytes,
        stop = download->stop]() -> Result<std::pair<std::string, std::vector<DownloadedFile>>> {
         TINKER_TRY(auto into, from->make_files());
-        TINKER_TRY(
-            auto files,
-            extract_archive(base::concat(from->objects(), "/", kArchiveName), into, limit, *stop));
-        return std::pair(std::move(into), std::move(files));
+        auto files =
+            extract_archive(base::concat(from->objects(), "/", kArchiveName), into, limit, *stop);
+        if (files.ok()) return std::pair(std::move(into), *std::move(files));
+        // The next call should not find it complete.
+        if (files.error().code == ErrorCode::invalid_response) {
+          TINKER_TRY(from->forget(kArchiveName));
+        }
+        return std::move(files).error();
       });
   TINKER_CO_TRY(auto unpacked, co_await unpacking);
   *folder = std::move(unpacked.first);

@@ -73,6 +73,7 @@ struct Object {
   std::shared_ptr<PartialFile> file = {};
   /// Once it is known, and it can be fetched in parts.
   std::optional<PartState> parts = {};
+  std::uint64_t bytes_reused = 0;  ///< That an earlier call had fetched.
 };
 
 /// Which bytes of an object to ask for.

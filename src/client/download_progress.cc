@@ -39,7 +39,7 @@ struct ProgressReporter::Mailbox {
       if (last) last->set(std::move(outcome));
     }
   }
-  Result<void> call(const DownloadProgress& news) {
+  Result<void> call(const DownloadProgress& news) const {
     try {
       if (callback) callback(news);
       return {};

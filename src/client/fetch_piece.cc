@@ -47,7 +47,8 @@ Result<http::Url> redirect_target(const http::Url& from, const http::Response& r
 /// Nothing of ours: neither the credential nor what describes this client to the API.
 http::Request make_request(const http::Url& url, const Object& object, const Piece& piece) {
   http::Request request = {.method = http::Method::get, .url = url.to_string()};
-  request.headers = {{"Accept", "*/*"}, {"Accept-Encoding", "identity"}};
+  request.headers.add("Accept", "*/*");
+  request.headers.add("Accept-Encoding", "identity");
   request.headers.add("User-Agent", base::concat("tinker-cpp/", version()));
   if (piece.is_all) return request;
   request.headers.add("Range",

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +30,10 @@ constexpr std::size_t kMaxJournal = std::size_t{64} << 20U;
 
 Error io_error(std::string message) {
   return {.code = ErrorCode::io_error, .message = std::move(message)};
+}
+
+Error forgotten() {
+  return {.code = ErrorCode::cancelled, .message = "the file is fetched again"};
 }
 
 Error fs_error(std::string_view what, std::string_view path, const std::error_code& error) {
@@ -275,6 +280,10 @@ Result<OpenedObject> PartialFolder::open_object(const std::string& name) {
   return out;
 }
 
+Result<void> PartialFolder::forget(const std::string& name) const {
+  return note(base::concat("forget ", name));
+}
+
 Result<std::string> PartialFolder::make_files() const {
   std::string files = path_ + "/files";
   TINKER_TRY(remove_all(files));
@@ -287,7 +296,9 @@ Result<void> PartialFolder::publish(const std::string& folder, bool overwrite) c
   const bool is_replaced = overwrite && exists(target_);
   TINKER_TRY(is_replaced ? exchange(folder, target_) : move_in(folder, target_));
   TINKER_TRY(sync_folder(fs::path(target_).parent_path().string()));
-  return remove_all(path_);
+  std::error_code ignored;  // the download is complete, whatever is left beside it
+  fs::remove_all(path_, ignored);
+  return {};
 }
 
 Result<void> PartialFile::begin(const PartState& parts) const {
@@ -300,6 +311,8 @@ Result<void> PartialFile::begin(const PartState& parts) const {
     return io_error(base::concat(
         path_, " needs ", parts.size - taken, " bytes, ", space.available, " are free"));
   }
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   if (::ftruncate(file_.get(), static_cast<off_t>(parts.size)) != 0) {
     return system_error(base::concat("make room for ", parts.size, " bytes in"), path_);
   }
@@ -308,13 +321,17 @@ Result<void> PartialFile::begin(const PartState& parts) const {
       base::concat("object ", parts.size, " ", parts.part_bytes, " ", parts.etag, " ", name_));
 }
 
-Result<void> PartialFile::forget() const {
-  TINKER_TRY(folder_->note(base::concat("forget ", name_)));
+Result<void> PartialFile::forget() {
+  const std::unique_lock lock(mutex_);
+  is_forgotten_ = true;
+  TINKER_TRY(folder_->forget(name_));
   if (::ftruncate(file_.get(), 0) != 0) return system_error("empty", path_);
   return {};
 }
 
 Result<void> PartialFile::write(std::uint64_t offset, std::string_view bytes) const {
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -326,6 +343,8 @@ Result<void> PartialFile::write(std::uint64_t offset, std::string_view bytes) co
 }
 
 Result<void> PartialFile::finish_part(std::size_t part) const {
+  const std::shared_lock lock(mutex_);
+  if (is_forgotten_) return forgotten();
   if (::fdatasync(file_.get()) != 0) return system_error("sync", path_);
   return folder_->note(base::concat("part ", part, " ", name_));
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,8 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
 
   /// Opens or makes the file of an object. `name` is clean.
   Result<OpenedObject> open_object(const std::string& name);
+  /// Nothing of an object counts any more.
+  Result<void> forget(const std::string& name) const;
   [[nodiscard]] std::string objects() const { return path_ + "/objects"; }
   /// An empty folder for what an archive holds.
   Result<std::string> make_files() const;
@@ -65,7 +68,7 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
   static Result<base::FileDescriptor> open_journal(const std::string& path);
   Result<void> read_journal(const std::string& checkpoint);
   void replay(std::string_view line);
-  [[nodiscard]] Result<void> note(const std::string& line) const;
+  Result<void> note(const std::string& line) const;
 
   std::string path_;
   std::string target_;
@@ -73,7 +76,9 @@ class PartialFolder : public std::enable_shared_from_this<PartialFolder> {
   std::map<std::string, PartState, std::less<>> found_ = {};
 };
 
-/// The bytes of one object, wherever in it they belong. Keeps its folder locked.
+/// The bytes of one object, wherever in it they belong. Keeps its folder locked. Once it is told to
+/// forget what it holds, nothing more goes into it, not even what is on its way: the object is to
+/// be opened again.
 ///
 /// Thread-safe.
 class PartialFile {
@@ -88,14 +93,13 @@ class PartialFile {
         file_(std::move(file)) {}
 
   /// From here on it has these parts, none of them done. Fails when there is no room for them.
-  [[nodiscard]] Result<void> begin(const PartState& parts) const;
-  /// Nothing of what it holds counts any more.
-  [[nodiscard]] Result<void> forget() const;
-  [[nodiscard]] Result<void> write(std::uint64_t offset, std::string_view bytes) const;
+  Result<void> begin(const PartState& parts) const;
+  Result<void> forget();
+  Result<void> write(std::uint64_t offset, std::string_view bytes) const;
   /// A part is complete: on disk first, then in the journal.
-  [[nodiscard]] Result<void> finish_part(std::size_t part) const;
+  Result<void> finish_part(std::size_t part) const;
   /// All is written: afterwards it has exactly `size` bytes, on disk.
-  [[nodiscard]] Result<void> finish(std::uint64_t size) const;
+  Result<void> finish(std::uint64_t size) const;
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
@@ -104,6 +108,8 @@ class PartialFile {
   std::string name_;
   std::string path_;
   base::FileDescriptor file_;
+  mutable std::shared_mutex mutex_ = {};  // held by whoever writes; alone by who forgets
+  bool is_forgotten_ = false;             // guarded by it
 };
 
 /// The target of a download: absolute, without a trailing slash. Fails with `invalid_argument` when

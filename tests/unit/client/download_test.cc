@@ -870,6 +870,19 @@ TEST(Download, HostileArchivesLeaveNothing) {
               IsError(ErrorCode::invalid_response, HasSubstr("limit of 2000")));
 }
 
+TEST(Download, ADamagedArchiveIsNotKept) {
+  Fixture f;
+  const auto good = TarArchive().file("a", noise(3000)).bytes();
+  auto bad = good;
+  bad[10] = 'x';
+  f.store("a.tar", bad);
+  ASSERT_THAT(f.download(f.small_parts(), kTraining),
+              IsError(ErrorCode::invalid_response, HasSubstr("checksum")));
+  f.objects["a.tar"]->content = good;
+
+  EXPECT_THAT(f.download(f.small_parts(), kTraining), IsOk());
+}
+
 TEST(Download, SaysWhatToDoWhereThereAreNoArchives) {
   Fixture f;
   f.server->reply("/archive", {{.status = 404}});
