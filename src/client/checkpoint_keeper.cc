@@ -359,6 +359,7 @@ Result<std::vector<SavedCheckpoint>> adopt(const Weak& weak, std::vector<Checkpo
   std::erase_if(listed, [&](const Checkpoint& one) { return !is_of(one, keeper->policy.name); });
   std::ranges::stable_sort(listed, {}, [](const Checkpoint& one) { return one.time.instant(); });
   std::vector<SavedCheckpoint> found;
+  found.reserve(listed.size());
   for (const auto& one : listed) found.push_back(describe(one, keeper->policy.metric));
   std::erase_if(found, [](const SavedCheckpoint& one) { return !one.step; });
   keeper->adopt(std::move(found));
