@@ -135,14 +135,14 @@ class KeeperState {
     async::TimePoint time;
   };
 
-  mutable ::tinker::detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::vector<SavedCheckpoint> kept_ TINKER_GUARDED_BY(mutex_);  // oldest first
   std::vector<std::string> doomed_ TINKER_GUARDED_BY(mutex_);
   std::optional<Mark> last_ TINKER_GUARDED_BY(mutex_);  // where the schedule counts from
 };
 
 bool KeeperState::is_due(std::int64_t step) const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (!last_) return true;
   if (step <= last_->step) return false;
   if (policy.every_steps && step - last_->step >= *policy.every_steps) return true;
@@ -151,7 +151,7 @@ bool KeeperState::is_due(std::int64_t step) const {
 
 std::optional<SavedCheckpoint> KeeperState::find(std::string_view run, std::int64_t step) const {
   const auto place = base::concat("tinker://", run, "/");
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   const auto found = std::ranges::find_if(kept_, [&](const SavedCheckpoint& one) {
     return one.step == step && one.path.starts_with(place);
   });
@@ -159,7 +159,7 @@ std::optional<SavedCheckpoint> KeeperState::find(std::string_view run, std::int6
 }
 
 std::vector<SavedCheckpoint> KeeperState::kept() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return kept_;
 }
 
@@ -174,7 +174,7 @@ std::vector<SavedCheckpoint> KeeperState::ranked(std::vector<SavedCheckpoint> al
 }
 
 void KeeperState::add(const SavedCheckpoint& checkpoint) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   kept_.push_back(checkpoint);
   last_ = Mark{.step = checkpoint.step.value_or(0), .time = runtime->clock().now()};
   auto best = ranked(kept_);
@@ -191,7 +191,7 @@ void KeeperState::add(const SavedCheckpoint& checkpoint) {
 }
 
 void KeeperState::adopt(std::vector<SavedCheckpoint> found) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   std::erase_if(found, [this](const SavedCheckpoint& checkpoint) {
     return std::ranges::find(kept_, checkpoint.path, &SavedCheckpoint::path) != kept_.end() ||
            std::ranges::find(doomed_, checkpoint.path) != doomed_.end();
@@ -200,7 +200,7 @@ void KeeperState::adopt(std::vector<SavedCheckpoint> found) {
 }
 
 void KeeperState::restored(const std::string& path) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   const auto found = std::ranges::find(kept_, path, &SavedCheckpoint::path);
   if (found == kept_.end()) return;
   std::rotate(found, found + 1, kept_.end());
@@ -208,12 +208,12 @@ void KeeperState::restored(const std::string& path) {
 }
 
 std::vector<std::string> KeeperState::doomed() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return doomed_;
 }
 
 void KeeperState::forget(const std::string& path) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   std::erase(doomed_, path);
 }
 
@@ -359,6 +359,7 @@ Result<std::vector<SavedCheckpoint>> adopt(const Weak& weak, std::vector<Checkpo
   std::erase_if(listed, [&](const Checkpoint& one) { return !is_of(one, keeper->policy.name); });
   std::ranges::stable_sort(listed, {}, [](const Checkpoint& one) { return one.time.instant(); });
   std::vector<SavedCheckpoint> found;
+  found.reserve(listed.size());
   for (const auto& one : listed) found.push_back(describe(one, keeper->policy.metric));
   std::erase_if(found, [](const SavedCheckpoint& one) { return !one.step; });
   keeper->adopt(std::move(found));

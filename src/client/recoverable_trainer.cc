@@ -53,7 +53,7 @@ class TrainerState {
  private:
   const Parts parts_;
   std::stop_source stop_;
-  mutable ::tinker::detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   bool is_running_ TINKER_GUARDED_BY(mutex_) = false;
   std::int64_t step_ TINKER_GUARDED_BY(mutex_);
   std::int64_t furthest_ TINKER_GUARDED_BY(mutex_);
@@ -63,29 +63,30 @@ class TrainerState {
 };
 
 bool TrainerState::begin() {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (std::exchange(is_running_, true)) return false;
   recoveries_ = 0;
+  stalled_ = 0;
   return true;
 }
 
 void TrainerState::end() {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   is_running_ = false;
 }
 
 std::int64_t TrainerState::step() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return step_;
 }
 
 StepMetrics TrainerState::metrics() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return metrics_;
 }
 
 void TrainerState::advance(StepMetrics metrics) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   metrics_ = std::move(metrics);
   if (++step_ <= furthest_) return;
   furthest_ = step_;
@@ -100,7 +101,7 @@ Result<void> TrainerState::rewind() {
         .message = base::concat(
             "the checkpoint ", checkpoint.path, " does not say after which step it was made")};
   }
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   step_ = *checkpoint.step;
   metrics_.clear();
   ++recoveries_;
@@ -108,7 +109,7 @@ Result<void> TrainerState::rewind() {
 }
 
 Result<void> TrainerState::allow_recovery(const Error& error) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (stalled_ < parts_.options.max_stalled_recoveries) {
     ++stalled_;
     return {};
@@ -117,7 +118,7 @@ Result<void> TrainerState::allow_recovery(const Error& error) {
 }
 
 TrainingOutcome TrainerState::outcome(SavedCheckpoint checkpoint) const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return {.steps = step_,
           .recoveries = recoveries_,
           .metrics = metrics_,

@@ -51,7 +51,7 @@ bool RecoveryRules::is_lost(const Error& error) const {
   try {
     return policy.is_lost(error);
   } catch (...) {
-    const auto thrown = ::tinker::detail::error_from_current_exception("is_lost threw");
+    const auto thrown = detail::error_from_current_exception("is_lost threw");
     TINKER_LOG(runtime->logger(), error, thrown.to_string());
     return false;
   }
@@ -75,7 +75,7 @@ WatchedRun::WatchedRun(ServiceClient service,
 
 Result<void> WatchedRun::lose(Error cause) {
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (ended_) return *ended_;
     if (loss_) {
       return Error{
@@ -113,7 +113,7 @@ bool WatchedRun::rest(std::shared_ptr<async::Scope> scope) {
 }
 
 bool WatchedRun::enter(RunPhase phase) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (ended_) return false;
   phase_ = phase;
   return true;
@@ -123,7 +123,7 @@ std::optional<TrainingClient> WatchedRun::replace(TrainingClient client,
                                                   SavedCheckpoint checkpoint) {
   std::vector<Promise<void>> waiters;
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (ended_) return std::nullopt;
     std::swap(client_, client);
     restored_from_ = std::move(checkpoint);
@@ -138,7 +138,7 @@ std::optional<TrainingClient> WatchedRun::replace(TrainingClient client,
 void WatchedRun::end(const Error& why) {
   std::vector<Promise<void>> waiters;
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (ended_) return;
     ended_ = why;
     waiters.swap(waiters_);
@@ -148,12 +148,12 @@ void WatchedRun::end(const Error& why) {
 }
 
 void WatchedRun::renew_session() {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   service_ = service_.with_new_session();
 }
 
 Future<void> WatchedRun::back() {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (ended_) return Future<void>::ready(*ended_);
   if (!loss_) return Future<void>::ready(Result<void>());
   Promise<void> promise(runtime_->loop());
@@ -163,27 +163,27 @@ Future<void> WatchedRun::back() {
 }
 
 RunPhase WatchedRun::phase() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return phase_;
 }
 
 std::optional<Loss> WatchedRun::loss() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return loss_;
 }
 
 ServiceClient WatchedRun::service() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return service_;
 }
 
 TrainingClient WatchedRun::client() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return client_;
 }
 
 SavedCheckpoint WatchedRun::restored_from() const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   return restored_from_;
 }
 
@@ -204,7 +204,7 @@ Result<std::shared_ptr<WatchedRun>> MonitorState::watch(TrainingClient client,
   const std::string id = client.model_id();
   auto run = std::make_shared<WatchedRun>(service_, std::move(client), std::move(keeper));
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     if (is_stopped_) return stopped();
     if (!runs_.emplace(id, run).second) {
       return bad(base::concat("the training run \"", id, "\" is watched already"));
@@ -212,13 +212,13 @@ Result<std::shared_ptr<WatchedRun>> MonitorState::watch(TrainingClient client,
   }
   const auto& runtime = rules_->runtime;
   (void)runtime->spawn(runtime->scope(),
-                       guard(rules_, weak_from_this(), run),
+                       keep_watch({.rules = rules_, .monitor = weak_from_this(), .run = run}),
                        async::SpawnOptions{.stop_token = run->stop_token()});
   return run;
 }
 
 Result<std::shared_ptr<WatchedRun>> MonitorState::find(const std::string& id) const {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (is_stopped_) return stopped();
   const auto found = runs_.find(id);
   if (found == runs_.end()) return not_watched(id);
@@ -227,21 +227,21 @@ Result<std::shared_ptr<WatchedRun>> MonitorState::find(const std::string& id) co
 
 void MonitorState::unwatch(const std::shared_ptr<WatchedRun>& run, const Error& why) {
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     std::erase_if(runs_, [&](const auto& entry) { return entry.second == run; });
   }
   run->end(why);
 }
 
 void MonitorState::rename(const std::string& before, const std::shared_ptr<WatchedRun>& run) {
-  const ::tinker::detail::MutexLock lock(mutex_);
+  const detail::MutexLock lock(mutex_);
   if (runs_.erase(before) > 0) runs_.insert_or_assign(run->id(), run);
 }
 
 void MonitorState::stop() {
   std::map<std::string, std::shared_ptr<WatchedRun>, std::less<>> runs;
   {
-    const ::tinker::detail::MutexLock lock(mutex_);
+    const detail::MutexLock lock(mutex_);
     is_stopped_ = true;
     runs.swap(runs_);
   }

@@ -68,7 +68,7 @@ class WatchedRun : public std::enable_shared_from_this<WatchedRun> {
   const std::shared_ptr<async::RuntimeCore> runtime_;
   const std::optional<CheckpointKeeper> keeper_;
   std::stop_source stop_;
-  mutable ::tinker::detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   ServiceClient service_ TINKER_GUARDED_BY(mutex_);
   TrainingClient client_ TINKER_GUARDED_BY(mutex_);
   RunPhase phase_ TINKER_GUARDED_BY(mutex_) = RunPhase::watched;
@@ -116,14 +116,18 @@ class MonitorState : public std::enable_shared_from_this<MonitorState> {
  private:
   const ServiceClient service_;
   const std::shared_ptr<const RecoveryRules> rules_;
-  mutable ::tinker::detail::Mutex mutex_;
+  mutable detail::Mutex mutex_;
   std::map<std::string, std::shared_ptr<WatchedRun>, std::less<>> runs_ TINKER_GUARDED_BY(mutex_);
   bool is_stopped_ TINKER_GUARDED_BY(mutex_) = false;
 };
 
-/// Looks after a run until its watch ends: polls, and brings it back each time it is lost.
-async::Task<> guard(std::shared_ptr<const RecoveryRules> rules,
-                    std::weak_ptr<MonitorState> monitor,
-                    std::weak_ptr<WatchedRun> run);
+/// Who looks after one run. Keeps nothing alive.
+struct Guard {
+  std::shared_ptr<const RecoveryRules> rules;
+  std::weak_ptr<MonitorState> monitor;
+  std::weak_ptr<WatchedRun> run;
+};
+/// Polls, and brings the run back each time it is lost, until its watch ends.
+async::Task<> keep_watch(Guard guard);
 
 }  // namespace tinker::client

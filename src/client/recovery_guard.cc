@@ -16,8 +16,6 @@ using async::Task;
 
 namespace {
 
-using Rules = std::shared_ptr<const RecoveryRules>;
-using WeakMonitor = std::weak_ptr<MonitorState>;
 using WeakRun = std::weak_ptr<WatchedRun>;
 
 Error watch_ended() {
@@ -72,7 +70,7 @@ void call_back(const RecoveryRules& rules, F function) {
     try {
       function();
     } catch (...) {
-      const auto thrown = ::tinker::detail::error_from_current_exception("a callback threw");
+      const auto thrown = detail::error_from_current_exception("a callback threw");
       TINKER_LOG(runtime->logger(), error, "recovery: ", thrown.to_string());
     }
   });
@@ -122,11 +120,11 @@ Result<bool> begin_rest(const WeakRun& weak, std::shared_ptr<async::Scope> scope
 }
 
 /// Until it is time for a look, or the run is lost.
-Task<> rest(Rules rules, WeakRun weak) {
+Task<> rest(WeakRun weak, std::chrono::nanoseconds time) {
   auto nap = std::make_shared<async::Scope>();
   TINKER_CO_TRY(const bool is_well, begin_rest(weak, nap));
   if (!is_well) co_return Result<void>();
-  auto sleeping = async::in_child_scope(nap, sleep(rules->policy.poll_interval));
+  auto sleeping = async::in_child_scope(nap, sleep(time));
   const auto slept = co_await std::move(sleeping);
   if (!slept.ok() && !is_lost(weak)) co_return slept.error();
   co_return Result<void>();
@@ -140,14 +138,13 @@ std::optional<Future<TrainingRun>> ask(const WeakRun& weak, std::chrono::nanosec
   return rest.with({.deadline = deadline}).get_training_run(run->id());
 }
 
-Result<void> judge(const RecoveryRules& rules,
-                   const WeakRun& weak,
-                   const Result<TrainingRun>& answer) {
-  const auto run = weak.lock();
+Result<void> judge(const Guard& guard, const Result<TrainingRun>& answer) {
+  const auto run = guard.run.lock();
   if (!run) return watch_ended();
   if (!answer.ok()) {
     if (is_end(answer.error())) return answer.error();
-    publish(rules, {.name = "recovery.poll_error", .run_id = run->id(), .error = &answer.error()});
+    publish(*guard.rules,
+            {.name = "recovery.poll_error", .run_id = run->id(), .error = &answer.error()});
     return {};
   }
   if (!answer->corrupted) return {};
@@ -159,15 +156,15 @@ Result<void> judge(const RecoveryRules& rules,
 }
 
 /// Looks once, unless the run is known to be lost. One run of a monitor at a time.
-Task<> look(Rules rules, WeakRun weak) {
-  if (is_lost(weak)) co_return Result<void>();
-  auto turn = rules->polls.acquire();
+Task<> look(Guard guard) {
+  if (is_lost(guard.run)) co_return Result<void>();
+  auto turn = guard.rules->polls.acquire();
   TINKER_CO_TRY(const auto permit, co_await turn);
-  auto asking = ask(weak, rules->policy.poll_interval);
+  auto asking = ask(guard.run, guard.rules->policy.poll_interval);
   if (!asking) co_return Result<void>();
   auto wait = async::until(*std::move(asking));
   const auto answer = co_await wait;
-  co_return judge(*rules, weak, answer);
+  co_return judge(guard, answer);
 }
 
 /// Checkpoints to go back to, best choice first, as far as we know without asking.
@@ -193,18 +190,18 @@ struct Search {
   std::string run_id = {};
 };
 
-Result<Search> search(const RecoveryPolicy& policy, const WeakRun& weak) {
-  const auto run = weak.lock();
+Result<Search> search(const Guard& guard) {
+  const auto run = guard.run.lock();
   if (!run || !run->enter(RunPhase::in_progress)) return watch_ended();
-  Search out = {.candidates = candidates_of(policy, *run), .run_id = run->id()};
+  Search out = {.candidates = candidates_of(guard.rules->policy, *run), .run_id = run->id()};
   if (out.candidates.empty()) {
     out.asking = run->service().create_rest_client().get_training_run(out.run_id);
   }
   return out;
 }
 
-Task<SavedCheckpoint> choose(Rules rules, WeakRun weak, std::shared_ptr<Lessons> lessons) {
-  TINKER_CO_TRY(auto found, search(rules->policy, weak));
+Task<SavedCheckpoint> choose(Guard guard, std::shared_ptr<Lessons> lessons) {
+  TINKER_CO_TRY(auto found, search(guard));
   if (!found.asking) co_return lessons->pick(found.candidates);
   auto wait = async::until(*std::move(found.asking));
   const auto answer = co_await wait;
@@ -217,32 +214,31 @@ Task<SavedCheckpoint> choose(Rules rules, WeakRun weak, std::shared_ptr<Lessons>
   co_return describe(*answer->last_checkpoint, "");
 }
 
-Result<Future<TrainingClient>> start_restore(const RecoveryRules& rules,
-                                             const WeakRun& weak,
+Result<Future<TrainingClient>> start_restore(const Guard& guard,
                                              const std::string& path,
                                              int attempt) {
-  const auto run = weak.lock();
+  const auto run = guard.run.lock();
   if (!run) return watch_ended();
   publish(
-      rules,
+      *guard.rules,
       {.name = "recovery.started", .run_id = run->id(), .checkpoint = path, .attempt = attempt});
-  return restore(run->service(), rules.policy, path);
+  return restore(run->service(), guard.rules->policy, path);
 }
 
-Result<void> install(const RecoveryRules& rules,
-                     const WeakMonitor& weak_monitor,
-                     const WeakRun& weak_run,
+Result<void> install(const Guard& guard,
                      const SavedCheckpoint& checkpoint,
                      TrainingClient client,
                      int attempt) {
-  const auto monitor = weak_monitor.lock();
-  const auto run = weak_run.lock();
+  const auto monitor = guard.monitor.lock();
+  const auto run = guard.run.lock();
   const auto loss = run ? run->loss() : std::nullopt;
   if (!monitor || !loss) return watch_ended();
   if (run->keeper()) run->keeper()->restored(checkpoint.path);
   auto before = run->replace(client, checkpoint);
   if (!before) return watch_ended();
   monitor->rename(before->model_id(), run);
+
+  const auto& rules = *guard.rules;
   TINKER_LOG(rules.runtime->logger(),
              warn,
              "the training run ",
@@ -271,20 +267,19 @@ void learn(const WeakRun& weak, Lessons& lessons, const std::string& path, const
 }
 
 /// One attempt, with one of the slots for as long as it lasts.
-Task<> try_once(
-    Rules rules, WeakMonitor monitor, WeakRun run, std::shared_ptr<Lessons> lessons, int attempt) {
-  auto turn = rules->slots.acquire();
+Task<> try_once(Guard guard, std::shared_ptr<Lessons> lessons, int attempt) {
+  auto turn = guard.rules->slots.acquire();
   TINKER_CO_TRY(const auto permit, co_await turn);
-  auto choosing = choose(rules, run, lessons);
+  auto choosing = choose(guard, lessons);
   TINKER_CO_TRY(const auto checkpoint, co_await std::move(choosing));
-  TINKER_CO_TRY(auto making, start_restore(*rules, run, checkpoint.path, attempt));
+  TINKER_CO_TRY(auto making, start_restore(guard, checkpoint.path, attempt));
   auto wait = async::until(std::move(making));
   auto made = co_await wait;
   if (!made.ok()) {
-    learn(run, *lessons, checkpoint.path, made.error());
+    learn(guard.run, *lessons, checkpoint.path, made.error());
     co_return std::move(made).error().with_context(checkpoint.path);
   }
-  co_return install(*rules, monitor, run, checkpoint, *std::move(made), attempt);
+  co_return install(guard, checkpoint, *std::move(made), attempt);
 }
 
 /// How long to wait after failed attempt number `attempt`.
@@ -294,14 +289,11 @@ std::chrono::nanoseconds pause_after(int attempt, const RecoveryPolicy& policy) 
   return std::min(pause, policy.max_backoff);
 }
 
-void note_failure(const RecoveryRules& rules,
-                  const WeakRun& weak,
-                  const Error& error,
-                  int attempt) {
-  const auto run = weak.lock();
+void note_failure(const Guard& guard, const Error& error, int attempt) {
+  const auto run = guard.run.lock();
   if (!run) return;
   run->enter(RunPhase::pending_retry);
-  publish(rules,
+  publish(*guard.rules,
           {.name = "recovery.failed",
            .level = LogLevel::warn,
            .run_id = run->id(),
@@ -309,16 +301,14 @@ void note_failure(const RecoveryRules& rules,
            .attempt = attempt});
 }
 
-void give_up(const RecoveryRules& rules,
-             const WeakMonitor& weak_monitor,
-             const WeakRun& weak_run,
-             const Error& error,
-             int attempt) {
-  const auto monitor = weak_monitor.lock();
-  const auto run = weak_run.lock();
+void give_up(const Guard& guard, const Error& error, int attempt) {
+  const auto monitor = guard.monitor.lock();
+  const auto run = guard.run.lock();
   if (!monitor || !run) return;
   const std::string id = run->id();
   monitor->unwatch(run, error);
+
+  const auto& rules = *guard.rules;
   publish(rules,
           {.name = "recovery.exhausted",
            .level = LogLevel::error,
@@ -338,17 +328,17 @@ void give_up(const RecoveryRules& rules,
   }
 }
 
-void announce(const RecoveryRules& rules, const WeakRun& weak) {
-  const auto run = weak.lock();
+void announce(const Guard& guard) {
+  const auto run = guard.run.lock();
   const auto loss = run ? run->loss() : std::nullopt;
   if (!loss) return;
-  TINKER_LOG(rules.runtime->logger(),
+  TINKER_LOG(guard.rules->runtime->logger(),
              warn,
              "the training run ",
              run->id(),
              " is lost: ",
              loss->cause.to_string());
-  publish(rules,
+  publish(*guard.rules,
           {.name = "recovery.detected",
            .level = LogLevel::warn,
            .run_id = run->id(),
@@ -359,50 +349,49 @@ void queue_again(const WeakRun& weak) {
   if (const auto run = weak.lock()) run->enter(RunPhase::queued);
 }
 
-Task<> recover(Rules rules, WeakMonitor monitor, WeakRun run) {
-  announce(*rules, run);
+Task<> recover(Guard guard) {
+  announce(guard);
   const auto lessons = std::make_shared<Lessons>();
+  const auto& policy = guard.rules->policy;
   for (int attempt = 1;; ++attempt) {
-    auto trying = try_once(rules, monitor, run, lessons, attempt);
+    auto trying = try_once(guard, lessons, attempt);
     const auto tried = co_await std::move(trying);
     if (tried.ok() || tried.error().code == ErrorCode::cancelled) co_return tried;
-    note_failure(*rules, run, tried.error(), attempt);
-    if (attempt == rules->policy.max_attempts || tried.error().code == ErrorCode::closed) {
-      give_up(*rules, monitor, run, tried.error(), attempt);
+    note_failure(guard, tried.error(), attempt);
+    if (attempt == policy.max_attempts || tried.error().code == ErrorCode::closed) {
+      give_up(guard, tried.error(), attempt);
       co_return tried;
     }
-    auto waiting = async::sleep_for(pause_after(attempt, rules->policy));
-    TINKER_CO_TRY(co_await waiting);
-    queue_again(run);
+    auto pause = async::sleep_for(pause_after(attempt, policy));
+    TINKER_CO_TRY(co_await pause);
+    queue_again(guard.run);
   }
 }
 
-Task<> look_after(Rules rules, WeakMonitor monitor, WeakRun run) {
+Task<> look_after(Guard guard) {
   while (true) {
-    auto resting = rest(rules, run);
+    auto resting = rest(guard.run, guard.rules->policy.poll_interval);
     TINKER_CO_TRY(co_await std::move(resting));
-    auto looking = look(rules, run);
+    auto looking = look(guard);
     TINKER_CO_TRY(co_await std::move(looking));
-    if (!is_lost(run)) continue;
-    auto recovering = recover(rules, monitor, run);
+    if (!is_lost(guard.run)) continue;
+    auto recovering = recover(guard);
     TINKER_CO_TRY(co_await std::move(recovering));
   }
 }
 
-void end_watch(const WeakMonitor& weak_monitor, const WeakRun& weak_run, const Error& why) {
-  const auto monitor = weak_monitor.lock();
-  const auto run = weak_run.lock();
+void end_watch(const Guard& guard, const Error& why) {
+  const auto monitor = guard.monitor.lock();
+  const auto run = guard.run.lock();
   if (monitor && run) monitor->unwatch(run, why);
 }
 
 }  // namespace
 
-Task<> guard(std::shared_ptr<const RecoveryRules> rules,
-             std::weak_ptr<MonitorState> monitor,
-             std::weak_ptr<WatchedRun> run) {
-  auto watching = look_after(std::move(rules), monitor, run);
+Task<> keep_watch(Guard guard) {
+  auto watching = look_after(guard);
   const auto ended = co_await std::move(watching);
-  if (!ended.ok()) end_watch(monitor, run, ended.error());
+  if (!ended.ok()) end_watch(guard, ended.error());
   co_return ended;
 }
 

@@ -198,7 +198,7 @@ TEST_F(CheckpointKeeperTest, ADeleteThatHangsHoldsNothingUpAndIsGivenUp) {
   EXPECT_THAT(keeper.prune().get(), IsOk());
 
   EXPECT_EQ(f.time.elapsed(), 60s);
-  EXPECT_THAT(f.log.lines("deadline"), SizeIs(1));
+  EXPECT_THAT(f.log.lines("could not be deleted"), SizeIs(1));
   EXPECT_THAT(f.deleted, SizeIs(2));
 }
 

@@ -128,7 +128,7 @@ TEST_F(RecoveryTest, AHealthyRunIsLeftAlone) {
 TEST_F(RecoveryTest, TellsWhatHappensOnTheEventBus) {
   const auto monitor = start({.max_attempts = 2});
   ASSERT_THAT(monitor.watch(make_run()), IsOk());
-  f.corrupted = {kRun, "s-1:train:1"};
+  f.corrupted = {kRun, "s-1:train:2"};
   f.loads = {{.status = 422, .body = "no"}};
 
   f.time.advance(35s);       // back
