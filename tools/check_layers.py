@@ -60,6 +60,7 @@ PUBLIC_HEADERS = {
     "include/tinker/rng.h": "base",
     "include/tinker/runtime.h": "async",
     "include/tinker/admin_client.h": "client",
+    "include/tinker/auth.h": "client",
     "include/tinker/rest_client.h": "client",
     "include/tinker/sampling_client.h": "client",
     "include/tinker/secret.h": "base",
