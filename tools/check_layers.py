@@ -61,6 +61,7 @@ PUBLIC_HEADERS = {
     "include/tinker/rng.h": "base",
     "include/tinker/runtime.h": "async",
     "include/tinker/admin_client.h": "client",
+    "include/tinker/auth.h": "client",
     "include/tinker/checkpoint_keeper.h": "client",
     "include/tinker/recoverable_trainer.h": "client",
     "include/tinker/recovery.h": "client",

@@ -5,6 +5,7 @@
 /// Structs that say nothing about threads are plain values: thread-compatible.
 
 #include "tinker/admin_client.h"
+#include "tinker/auth.h"
 #include "tinker/call_options.h"
 #include "tinker/check.h"
 #include "tinker/checkpoint_keeper.h"

@@ -138,8 +138,7 @@ struct CircuitBreaker::State {
   void change(CircuitState to) TINKER_ATTRIBUTE_(requires_capability(mutex_));
   void count(bool is_failure) TINKER_ATTRIBUTE_(requires_capability(mutex_));
   [[nodiscard]] nanoseconds left() const TINKER_ATTRIBUTE_(requires_capability(mutex_));
-  [[nodiscard]] Error rejection(nanoseconds after) const
-      TINKER_ATTRIBUTE_(requires_capability(mutex_));
+  Error reject(nanoseconds after) TINKER_ATTRIBUTE_(requires_capability(mutex_));
   [[nodiscard]] CircuitBreakerStatus status_now() const
       TINKER_ATTRIBUTE_(requires_capability(mutex_));
   void tell(const std::optional<CircuitBreakerStatus>& changed) const noexcept;
@@ -163,13 +162,13 @@ Result<std::uint64_t> CircuitBreaker::State::begin() {
     const detail::MutexLock lock(mutex_);
     if (state_ == CircuitState::open) {
       const auto wait = left();
-      if (wait > wait.zero()) return ++rejected_, rejection(wait);
+      if (wait > wait.zero()) return reject(wait);
       change(CircuitState::half_open);
       changed = status_now();
     }
     if (state_ == CircuitState::half_open) {
       if (probes_ == options.max_probes) {
-        return ++rejected_, rejection(std::min(kProbePause, options.reset_timeout));
+        return reject(std::min(kProbePause, options.reset_timeout));
       }
       ++probes_;
     }
@@ -237,7 +236,8 @@ nanoseconds CircuitBreaker::State::left() const {
   return options.reset_timeout - (clock->now() - opened_);
 }
 
-Error CircuitBreaker::State::rejection(nanoseconds after) const {
+Error CircuitBreaker::State::reject(nanoseconds after) {
+  ++rejected_;
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(after);
   const auto how = state_ == CircuitState::open ? " is open" : " is being probed";
   return {.code = ErrorCode::circuit_open,

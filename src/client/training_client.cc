@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/console_urls.h"
 #include "base/strings.h"
 #include "client/batch.h"
 #include "client/custom_loss.h"
@@ -10,7 +11,6 @@
 #include "client/sampling.h"
 #include "client/sequenced.h"
 #include "client/state.h"
-#include "session/console_urls.h"
 #include "tinker/types/tinker_path.h"
 
 namespace tinker {
@@ -457,7 +457,7 @@ const std::string& TrainingClient::model_id() const noexcept {
 }
 
 std::string TrainingClient::get_console_url() const {
-  return session::console_training_run_url(state_->core->model_id);
+  return base::console_training_run_url(state_->core->model_id);
 }
 
 }  // namespace tinker

@@ -15,6 +15,7 @@ using async::Task;
 namespace {
 
 constexpr int kMaxRedirects = 10;
+constexpr std::chrono::seconds kMaxBreakerWait{60};
 constexpr std::size_t kMaxErrorText = 4096;
 // Shorter texts would take ordinary words out of messages.
 constexpr std::size_t kMinSecretLength = 8;
@@ -223,7 +224,7 @@ Task<> ApiClient::pass_breaker(std::shared_ptr<ApiClient> self, std::shared_ptr<
     const auto wait = error.retry.after.value_or(std::chrono::milliseconds::zero());
     auto whence = async::this_context();
     const auto context = co_await whence;
-    if (!state->has_retries() || async::expires_within(context, wait)) {
+    if (!state->has_retries() || wait > kMaxBreakerWait || async::expires_within(context, wait)) {
       co_return std::move(error).with_context(state->name());
     }
     ++state->rejections;
@@ -255,6 +256,7 @@ Result<void> ApiClient::begin(Attempt& state) {
   if (call.method != Method::get && call.idempotency_key.empty()) {
     call.idempotency_key = base::concat("tinker-cpp-retry-", core_->rng().uuid4());
   }
+  if (options_.is_single_attempt) call.max_retries = 0;
   add_secret(call.secret.expose());
   state.lease.emplace(pool(call.pool).lease());
   return {};

@@ -51,6 +51,8 @@ struct ApiClientOptions {
   std::string base_url = {};  ///< Normalised.
   /// User headers, over those of the environment; sent with every request, never logged.
   Headers default_headers = {};
+  /// No call is repeated, whatever it asks for.
+  bool is_single_attempt = false;
   /// Null: endpoints that fail are called all the same.
   std::shared_ptr<EndpointBreakers> breakers = {};
 };
@@ -93,7 +95,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
                                        std::shared_ptr<Attempt> state,
                                        Accepts accepts);
   /// Until the circuit breaker of the endpoint lets the next attempt go. Its waits are retries of
-  /// the call, though nothing was sent.
+  /// the call, though nothing was sent, and none is longer than what a server may ask for (R5.2.3).
   static async::Task<> pass_breaker(std::shared_ptr<ApiClient> self,
                                     std::shared_ptr<Attempt> state);
   static void tell_breaker(Attempt& state, const Result<Response>& result);

@@ -123,12 +123,14 @@ Task<std::shared_ptr<Holder>> Holder::open(std::shared_ptr<async::RuntimeCore> r
   const std::shared_ptr<Holder> holder(new Holder());
   const auto core = holder->core_;
   core->runtime = runtime;
+  core->is_single_attempt = options.is_single_attempt;
   TINKER_CO_TRY(const auto base_url, resolve_base_url(options.base_url, options.environment));
   core->api = std::make_shared<http::ApiClient>(
       runtime,
       options.transport,
       http::ApiClientOptions{.base_url = base_url,
                              .default_headers = default_headers(options),
+                             .is_single_attempt = options.is_single_attempt,
                              .breakers = options.breakers});
   core->scope->attach(runtime->scope());
   holder->telemetry_scope_->attach(runtime->scope());
@@ -211,6 +213,7 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
       options.transport,
       http::ApiClientOptions{.base_url = base_url,
                              .default_headers = default_headers(options),
+                             .is_single_attempt = options.is_single_attempt,
                              .breakers = options.breakers});
   core->configure(handle.config);
   core->dynamic_config = handle.dynamic_config;

@@ -42,6 +42,10 @@ RetryRounds::RetryRounds(std::shared_ptr<SessionCore> session, std::string name)
 std::optional<std::chrono::nanoseconds> RetryRounds::after(const Error& error,
                                                            const async::Context& context) {
   if (is_end_of_operation(error)) return std::nullopt;
+  if (session_->is_single_attempt) {
+    report(error, false);
+    return std::nullopt;
+  }
   if (error.http_status == 402) {
     if (should_pause_on_billing(*session_)) return BillingPause::kPause;
     report(error, false);

@@ -113,6 +113,19 @@ TEST(EndpointBreakers, AreWaitedForAsLongAsThereAreRetries) {
   probe.cancel();
 }
 
+TEST(EndpointBreakers, AreNotWaitedForLongerThanAServerMayAskFor) {  // R5.2.3
+  for (const auto& [timeout, expected] : {std::pair(60s, 2), std::pair(61s, 1)}) {
+    Guarded f({.failure_threshold = 1, .reset_timeout = timeout});
+    f.server->reply("/thing", {{.status = 503}});
+    ASSERT_FALSE(f.once("/thing").ok());
+    f.server->reply("/thing", {{.body = "{}"}});
+
+    EXPECT_EQ(f.call({.path = "/thing"}).get().ok(), expected == 2) << timeout.count();
+
+    EXPECT_THAT(f.server->sent(), SizeIs(expected));
+  }
+}
+
 TEST(EndpointBreakers, ADeadlineThatComesFirstEndsTheCallAtOnce) {
   Guarded f;
   f.server->reply("/thing", {{.status = 503}});

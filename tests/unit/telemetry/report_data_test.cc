@@ -22,6 +22,7 @@ DataCleaner cleaner() {
 
 TEST(ReportData, NamesErrorsAsTheOfficialClientDoes) {  // R14.12, R15
   EXPECT_EQ(error_type(ErrorCode::bad_request), "BadRequestError");
+  EXPECT_EQ(error_type(ErrorCode::circuit_open), "CircuitOpenError");
   EXPECT_EQ(error_type(ErrorCode::unauthenticated), "AuthenticationError");
   EXPECT_EQ(error_type(ErrorCode::billing), "BillingError");
   EXPECT_EQ(error_type(ErrorCode::permission_denied), "PermissionDeniedError");
