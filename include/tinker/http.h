@@ -142,6 +142,9 @@ struct Request {
   std::uint64_t channel = 0;
   /// A longer answer, counted after decompression, is refused.
   std::size_t max_response_bytes = std::size_t{1} << 30;
+  /// Whether it may be sent again when a connection that was kept from an earlier request ends
+  /// without a word.
+  bool is_repeatable = true;
 };
 
 struct Response {

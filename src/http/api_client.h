@@ -41,6 +41,8 @@ struct Call {
   Secret secret = {};
   /// Off: an answer that redirects is the answer.
   bool follow_redirects = true;
+  /// `Request::is_repeatable`.
+  bool is_repeatable = true;
 };
 
 struct ApiClientOptions {
