@@ -172,6 +172,9 @@ struct Request {
   /// Gets the body of the answer, whatever its status and length; `Response::body` stays empty.
   /// Default: none.
   std::shared_ptr<BodySink> sink = {};
+  /// Whether it may be sent again when a connection that was kept from an earlier request ends
+  /// without a word.
+  bool is_repeatable = true;
 };
 
 /// Carries one request to a server and brings the answer, whatever its status.

@@ -7,6 +7,7 @@
 #include "client/connect.h"
 #include "client/custom_loss.h"
 #include "client/models.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/rest.h"
 #include "client/sampling.h"
@@ -31,7 +32,9 @@ Task<GetServerCapabilitiesResponse> read_capabilities(std::shared_ptr<session::S
                      .trace = std::move(trace)};
   auto asking = client::call_with_retries<GetServerCapabilitiesResponse>(
       holder->core(), "get_server_capabilities", std::move(call));
-  co_return co_await std::move(asking);
+  const auto reporter = service->open_session() ? service->open_session() : holder;
+  auto running = client::reported(reporter->core(), "get_server_capabilities", std::move(asking));
+  co_return co_await std::move(running);
 }
 
 Task<TrainingClient> finish_trainer(Weak service,

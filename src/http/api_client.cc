@@ -358,7 +358,8 @@ Request ApiClient::make_request(const Attempt& state) const {
                      .url = state.url,
                      .body = call.body,
                      .timeouts = timeouts_of(call),
-                     .channel = state.lease->channel()};
+                     .channel = state.lease->channel(),
+                     .is_repeatable = call.is_repeatable};
   Headers& headers = request.headers;
   headers.reserve(24, 1024);  // about what they need, at once
   for (const auto& [name, value] : call.method == Method::get ? get_headers_ : post_headers_) {

@@ -42,6 +42,8 @@ struct Call {
   Secret secret = {};
   /// Off: an answer that redirects is the answer.
   bool follow_redirects = true;
+  /// `Request::is_repeatable`.
+  bool is_repeatable = true;
   /// Off: no circuit breaker holds it up or learns from it. For what keeps a session alive, what
   /// tells of its end, and what brings results of work that was accepted.
   bool is_guarded = true;

@@ -104,6 +104,24 @@ std::string_view error_type(ErrorCode code) noexcept {
   return "TinkerError";
 }
 
+namespace {
+
+bool is_expired_promise(const Error& error) noexcept {
+  return error.code == ErrorCode::expired && error.retry.retryable;
+}
+
+}  // namespace
+
+std::string_view error_type(const Error& error) noexcept {
+  if (error.code == ErrorCode::expired && !is_expired_promise(error)) return "APIStatusError";
+  return error_type(error.code);
+}
+
+Json status_of(const Error& error) {
+  if (error.http_status == 0 || is_expired_promise(error)) return nullptr;
+  return error.http_status;
+}
+
 std::string as_utf8(std::string text) {
   if (wire::is_utf8(text)) return text;
   std::string out;

@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 def record(script, program):
-    """The trace of one program against a server of its own."""
+    """What one program asked of a server of its own."""
     with tempfile.TemporaryDirectory() as folder:
         settings, out = pathlib.Path(folder, "script.json"), pathlib.Path(folder, "recording.jsonl")
         rules = {"config": script.config, "dynamic_config": script.dynamic_config, "rules": script.rules}
@@ -43,12 +43,16 @@ def record(script, program):
         try:
             done = subprocess.run([*command, *program], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired as late:
-            raise Failed(f"{program[0]} did not end within {TIMEOUT_SECONDS} s; requests so far:\n{out.read_text()}") from late
+            raise Failed(f"{program[0]} did not end within {TIMEOUT_SECONDS} s") from late
         records = [json.loads(line) for line in out.read_text().splitlines()]
     if done.returncode != 0:
         asked = "\n".join(f"{record['method']} {record['path']}" for record in records)
-        raise Failed(f"{program} ended with {done.returncode}\n{done.stderr}\nafter\n{asked}")
-    return recording.make_trace(records, script.unordered)
+        raise Failed(f"{program[0]} ended with {done.returncode}\n{done.stderr}\nafter\n{asked}")
+    return records
+
+
+def trace_of(name, records):
+    return recording.make_trace(records, SCRIPTS[name].unordered)
 
 
 def record_official(name):
@@ -58,7 +62,11 @@ def record_official(name):
 def official_trace(name):
     if SCRIPTS[name].needs_torch:
         return json.loads((GOLDEN / f"{name}.json").read_text())
-    return record_official(name)
+    return trace_of(name, record_official(name))
+
+
+def our_trace(name, program):
+    return trace_of(name, record(SCRIPTS[name], [program, name]))
 
 
 def difference(official, ours):
@@ -80,12 +88,12 @@ def check(name, official, ours):
 
 def compare(name, ours):
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        sides = pool.submit(official_trace, name), pool.submit(record, SCRIPTS[name], [ours, name])
+        sides = pool.submit(official_trace, name), pool.submit(our_trace, name, ours)
         return check(name, *(side.result() for side in sides))
 
 
 def write_golden(name):
-    made = recording.name_keys(record_official(name))
+    made = recording.name_keys(trace_of(name, record_official(name)))
     GOLDEN.mkdir(exist_ok=True)
     (GOLDEN / f"{name}.json").write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
 
@@ -106,7 +114,7 @@ def main():
             problems = compare(name, arguments.ours)
         except Failed as failed:
             problems = [str(failed)]
-        print("\n".join(problems) if problems else "", f"{name}: {'differs' if problems else 'same'}", sep="\n" if problems else "")
+        print("\n".join([*problems, f"{name}: {'differs' if problems else 'same'}"]))
         status |= bool(problems)
     return status
 

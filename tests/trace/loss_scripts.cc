@@ -51,9 +51,7 @@ void loss_of_a_function() {
                                      TensorData::Shape{2, 2})},
                          {"mine", floats({1.0F, 2.0F})}},
   };
-  training.forward_backward_custom({datum(65), without_weights, extra}, negative_sum)
-      .get()
-      .value();
+  training.forward_backward_custom({datum(65), without_weights, extra}, negative_sum).get().value();
   training.optim_step(AdamParams()).get().value();
   finish(service);
 }

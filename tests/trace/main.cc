@@ -31,7 +31,9 @@ Datum policy_datum() {
   };
 }
 
-ServiceClient connect() { return ServiceClient::connect().value(); }
+ServiceClient connect() {
+  return ServiceClient::connect().value();
+}
 
 TrainingClient trainer(const ServiceClient& service) {
   return service.create_lora_training_client(kBaseModel).get().value();
@@ -40,20 +42,26 @@ TrainingClient trainer(const ServiceClient& service, LoraTrainingOptions options
   return service.create_lora_training_client(kBaseModel, std::move(options)).get().value();
 }
 
-SamplingClient sampler(const ServiceClient& service) { return sampler(service, {}); }
+SamplingClient sampler(const ServiceClient& service) {
+  return sampler(service, {});
+}
 SamplingClient sampler(const ServiceClient& service, SamplingClientOptions options) {
   return service.create_sampling_client({.base_model = kBaseModel}, std::move(options))
       .get()
       .value();
 }
 
-SamplingParams two_tokens() { return {.max_tokens = 2, .temperature = 0.0}; }
+SamplingParams two_tokens() {
+  return {.max_tokens = 2, .temperature = 0.0};
+}
 
 void finish(const ServiceClient& service) {
   service.close(SessionFinishReason::success).get().value();
 }
 
-void pause(std::chrono::milliseconds duration) { std::this_thread::sleep_for(duration); }
+void pause(std::chrono::milliseconds duration) {
+  std::this_thread::sleep_for(duration);
+}
 
 namespace {
 

@@ -28,7 +28,6 @@ VOLATILE_HEADERS = {
     "x-stainless-async",
     "x-tinker-create-promise-roundtrip-time",
     "x-sdk-version",
-    "user-agent",
 }
 VOLATILE_MEMBERS = {"sdk_version", "process_uuid", "platform"}
 # Of telemetry events: clocks, ids, and texts that name functions or quote errors.
@@ -64,9 +63,12 @@ class Request:
             {name: value for name, value in sorted(record["headers"].items()) if name not in TRANSPORT_HEADERS},
             VOLATILE_HEADERS,
         )
+        self.headers["user-agent"] = re.sub(r"[/ ][\d.]+$", "", self.headers.get("user-agent", ""))  # without its version
         self.body = wire.read_body(record["headers"], base64.b64decode(record["body"]))
         if isinstance(self.body, dict):
             self.body = veiled(self.body, VOLATILE_MEMBERS)
+        if self.endpoint == "/create_session":
+            self.body["tags"].sort()  # a set
 
     @property
     def endpoint(self):

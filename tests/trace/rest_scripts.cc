@@ -18,7 +18,9 @@ Saved checkpoint() {
   return {service, trainer(service).save_state("first").get().value().path};
 }
 
-RestClient connect_rest() { return RestClient::connect().value(); }
+RestClient connect_rest() {
+  return RestClient::connect().value();
+}
 
 void rest_runs() {
   const auto [service, path] = checkpoint();
@@ -48,8 +50,7 @@ void rest_checkpoints() {
   rest.unpublish_checkpoint_from_tinker_path(path).get().value();
   rest.set_checkpoint_ttl_from_tinker_path(path, 7200).get().value();
   rest.set_checkpoint_ttl_from_tinker_path(path, std::nullopt).get().value();
-  const auto copy =
-      rest.copy_weights(path, {.destination_project_id = "project-2"}).get().value();
+  const auto copy = rest.copy_weights(path, {.destination_project_id = "project-2"}).get().value();
   rest.delete_checkpoint_from_tinker_path(copy).get().value();
   rest.delete_checkpoint(kRun, "weights/first").get().value();
   finish(service);
@@ -86,10 +87,9 @@ void rest_search() {
                     ClientFinishedSessionStatusQuery(),
                     ClientFinishedSessionStatusQuery{.reasons = reasons}}},
       .limit = 200,
-      .cursor =
-          SessionSearchCursor{
-              .last_created_at = DateTime::parse("2026-01-02T03:04:05.678901Z").value(),
-              .last_session_id = "session-0"},
+      .cursor = SessionSearchCursor{.last_created_at =
+                                        DateTime::parse("2026-01-02T03:04:05.678901Z").value(),
+                                    .last_session_id = "session-0"},
   };
   rest.search_sessions(all_of_it).get().value();
   rest.search_sessions(
@@ -134,16 +134,21 @@ void rest_copy_retries() {
 void rest_retries() {
   const auto rest = connect_rest();
   rest.list_training_runs().get().value();
-  auto assigned = rest.assign_session_project("session-1", "project-9");
-  pause(200ms);
+  rest.list_sessions().get().value();
 }
 
 void rest_errors() {
   const auto rest = connect_rest();
   expect_error(rest.get_training_run("none").get());
+  rest.list_sessions().get().value();
+  pause(300ms);
+}
+
+void rest_bad_arguments() {
+  const auto rest = connect_rest();
+  rest.list_sessions().get().value();
   expect_error(rest.get_training_run_by_tinker_path("/tmp/weights").get());
   expect_error(rest.get_external_weights_urls("tinker://run/weights/first").get());
-  rest.list_sessions().get().value();
 }
 
 void rest_of_service() {
@@ -200,6 +205,7 @@ std::vector<Script> rest_scripts() {
       {"rest_copy_retries", rest_copy_retries},
       {"rest_retries", rest_retries},
       {"rest_errors", rest_errors},
+      {"rest_bad_arguments", rest_bad_arguments},
       {"rest_of_service", rest_of_service},
       {"rest_two_keys", rest_two_keys},
       {"admin_calls", admin_calls},

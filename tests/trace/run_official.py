@@ -17,11 +17,10 @@ TOPICS = {
 }
 
 
-def main():
-    (name,) = sys.argv[1:]
+def module_of(name):
+    return importlib.import_module("official." + TOPICS[name.partition("_")[0]])
+
+
+if __name__ == "__main__":
     warnings.simplefilter("ignore", FutureWarning)  # deprecated calls are calls as well
-    topic = importlib.import_module("official." + TOPICS[name.partition("_")[0]])
-    getattr(topic, name)()
-
-
-main()
+    getattr(module_of(sys.argv[1]), sys.argv[1])()

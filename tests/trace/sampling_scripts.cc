@@ -20,13 +20,25 @@ void samples(const std::vector<Call>& calls) {
 Future<SampleResponse> start(const SamplingClient& sampling) {
   return sampling.sample(text({65, 66}), two_tokens());
 }
-void one(const SamplingClient& sampling) { start(sampling).get().value(); }
-void one_fails(const SamplingClient& sampling) { expect_error(start(sampling).get()); }
+void one(const SamplingClient& sampling) {
+  start(sampling).get().value();
+}
+void one_fails(const SamplingClient& sampling) {
+  expect_error(start(sampling).get());
+}
 
-void sample_one() { samples({one}); }
-void sample_two() { samples({one, one}); }
-void sample_fails() { samples({one_fails}); }
-void sample_fails_once() { samples({one_fails, one}); }
+void sample_one() {
+  samples({one});
+}
+void sample_two() {
+  samples({one, one});
+}
+void sample_fails() {
+  samples({one_fails});
+}
+void sample_fails_once() {
+  samples({one_fails, one});
+}
 
 Call with_params(std::int64_t count, SamplingParams params) {
   return [count, params](const SamplingClient& sampling) {
@@ -39,27 +51,21 @@ void sample_parameters() {
   const std::vector<std::int32_t> tokens = {10, 13};
   samples({
       with_params(1, {}),
-      with_params(3,
-                  {.max_tokens = 4,
-                   .seed = 7,
-                   .stop = "x",
-                   .temperature = 0.5,
-                   .top_k = 40,
-                   .top_p = 0.9}),
-      with_params(1,
-                  {.max_tokens = 2,
-                   .seed = std::numeric_limits<std::int64_t>::max(),
-                   .stop = texts}),
+      with_params(
+          3,
+          {.max_tokens = 4, .seed = 7, .stop = "x", .temperature = 0.5, .top_k = 40, .top_p = 0.9}),
+      with_params(
+          1, {.max_tokens = 2, .seed = std::numeric_limits<std::int64_t>::max(), .stop = texts}),
       with_params(1, {.max_tokens = 2, .seed = -5, .stop = tokens, .temperature = 0.0}),
-      with_params(1,
-                  {.max_tokens = 2,
-                   .stop = std::vector<std::string>(),
-                   .temperature = 1e-05,
-                   .top_p = 1}),
+      with_params(
+          1,
+          {.max_tokens = 2, .stop = std::vector<std::string>(), .temperature = 1e-05, .top_p = 1}),
   });
 }
 
-ModelInput long_prompt() { return text({65, 66, 67, 68}); }
+ModelInput long_prompt() {
+  return text({65, 66, 67, 68});
+}
 
 Call with_readouts(SampleOptions options) {
   return [options](const SamplingClient& sampling) {
@@ -84,10 +90,10 @@ void sample_readouts() {
 }
 
 void sample_sparse_targets() {
-  const TensorData sparse(Buffer(std::vector<std::int64_t>{70, 71}),
-                          TensorData::Shape{3, 4},
-                          {.crow = std::vector<std::int64_t>{0, 0, 1, 2},
-                           .col = std::vector<std::int64_t>{0, 3}});
+  const TensorData sparse(
+      Buffer(std::vector<std::int64_t>{70, 71}),
+      TensorData::Shape{3, 4},
+      {.crow = std::vector<std::int64_t>{0, 0, 1, 2}, .col = std::vector<std::int64_t>{0, 3}});
   samples({with_readouts({.target_prompt_logprobs = sparse})});
 }
 
@@ -96,9 +102,8 @@ void sample_images() {
     const ModelInput prompt = {
         .chunks = {
             EncodedTextChunk{.tokens = {65, 66}},
-            ImageChunk{.data = "\x89PNG\r\n\x1a\n",
-                       .format = ImageFormat::png,
-                       .expected_tokens = 16},
+            ImageChunk{
+                .data = "\x89PNG\r\n\x1a\n", .format = ImageFormat::png, .expected_tokens = 16},
             ImageChunk{.data = "\xff\xd8\xff", .format = ImageFormat::jpeg},
             ImageAssetPointerChunk{.format = ImageFormat::png,
                                    .location = "tinker://images/cat.png",

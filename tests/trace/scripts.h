@@ -32,8 +32,12 @@ inline const std::string kBaseModel = "tiny/bytes";
 inline ModelInput text(std::vector<std::int32_t> tokens) {
   return ModelInput::from_tokens(std::move(tokens));
 }
-inline TensorData ints(std::vector<std::int64_t> values) { return values; }
-inline TensorData floats(std::vector<float> values) { return values; }
+inline TensorData ints(std::vector<std::int64_t> values) {
+  return values;
+}
+inline TensorData floats(std::vector<float> values) {
+  return values;
+}
 
 /// Three tokens from `first` on, each of which predicts the next.
 Datum datum(std::int32_t first);

@@ -19,13 +19,13 @@ class Script:
 
 
 def rule(path, status=200, body=None, **others):
-    answer = {} if others.keys() & {"drop", "wait"} else {"status": status, "body": {} if body is None else body}
+    answer = {} if others.keys() & {"drop", "lose", "wait"} else {"status": status, "body": {} if body is None else body}
     return {"path": path, **answer, **others}
 
 
-def soon(path, status, **others):
+def soon(path, status, headers=None, **others):
     """An answer that asks for a retry in 10 ms."""
-    return rule(path, status, headers={"retry-after-ms": "10"}, **others)
+    return rule(path, status, headers={"retry-after-ms": "10", **(headers or {})}, **others)
 
 
 def result(request_type, **others):
@@ -33,6 +33,8 @@ def result(request_type, **others):
 
 
 ONE_PER_CHUNK = {"fwdbwd_max_chunk_len": 1}
+# What comes next has a connection of its own.
+LAST = {"Connection": "close"}
 SERIAL = {"parallel_fwdbwd_chunks": False}
 TRY_AGAIN = {"type": "try_again", "request_id": "x", "queue_state": "active", "queue_state_reason": None}
 METADATA = {"status": "complete_metadata", "request_id": "x", "response_payload_size": 100}
@@ -44,7 +46,7 @@ SCRIPTS = {
     "session_defaults": Script(),
     "session_environment": Script(
         environment={
-            "TINKER_TAGS": "nightly, ml,",
+            "TINKER_TAGS": "nightly, ml,,nightly",
             "TINKER_PROJECT_ID": "project-2",
             "CLOUDFLARE_ACCESS_CLIENT_ID": "access-id",
             "CLOUDFLARE_ACCESS_CLIENT_SECRET": "access-secret",
@@ -63,7 +65,7 @@ SCRIPTS = {
         )
     ),
     "session_refused": Script(rules=(rule("/create_session", 403, {"detail": "no"}),)),
-    "session_finish_retries": Script(rules=(soon("/finish", 503), rule("/finish", drop=True))),
+    "session_finish_retries": Script(rules=(soon("/finish", 503, LAST), rule("/finish", drop=True))),
     "session_finish_refused": Script(rules=(rule("/finish", 404, {"detail": "no session"}),)),
     "session_without_telemetry": Script(environment={"TINKER_TELEMETRY": "0"}),
     # Training.
@@ -86,12 +88,12 @@ SCRIPTS = {
             soon("/forward_backward", 500),
             soon("/forward_backward", 429),
             soon("/forward_backward", 408),
-            soon("/forward_backward", 409),
+            soon("/forward_backward", 409, LAST),
             rule("/forward_backward", drop=True),
-            soon("/optim_step", 418, times=0),
             rule("/optim_step", 418, headers={"x-should-retry": "true", "retry-after-ms": "10"}),
         )
     ),
+    "train_stale_connection": Script(rules=(rule("/forward_backward", drop=True),)),
     "train_submission_rounds": Script(
         rules=(rule("/forward_backward", 503, headers={"x-should-retry": "false"}),)
     ),
@@ -135,7 +137,7 @@ SCRIPTS = {
     "save_conflict": Script(rules=(rule("/save_weights", 409, {"detail": "busy"}),)),
     "save_retries": Script(rules=(rule("/save_weights", 503),)),
     "save_lost_answer": Script(
-        rules=(rule("/save_weights", drop=True), rule("/save_weights", 409, {"detail": "exists"}))
+        rules=(rule("/save_weights", lose=True), rule("/save_weights", 409, {"detail": "exists"}))
     ),
     "save_ephemeral_retries": Script(rules=(rule("/save_weights_for_sampler", 503),)),
     "save_failed": Script(),
@@ -159,7 +161,7 @@ SCRIPTS = {
         rules=(
             result("Sample", status=408, body=TRY_AGAIN),
             result("Sample", body=TRY_AGAIN),
-            result("Sample", status=502),
+            result("Sample", status=502, headers=LAST),
             result("Sample", drop=True),
         )
     ),
@@ -210,9 +212,10 @@ SCRIPTS = {
         )
     ),
     "rest_retries": Script(
-        rules=(soon("/training_runs", 500), soon("/training_runs", 429), soon("/project", 503))
+        rules=(soon("/training_runs", 500), soon("/training_runs", 429), soon("/sessions", 503))
     ),
     "rest_errors": Script(),
+    "rest_bad_arguments": Script(),
     "rest_of_service": Script(),
     "rest_two_keys": Script(),
     "admin_calls": Script(),

@@ -55,12 +55,12 @@ void train_losses() {
 Datum matrix() {
   return {
       .model_input = text({65, 66}),
-      .loss_fn_inputs =
-          {{"target_tokens",
-            TensorData(Buffer(std::vector<std::int64_t>{66, 67, 67, 68}), TensorData::Shape{2, 2})},
-           {"weights",
-            TensorData(Buffer(std::vector<float>{0.5F, 0.25F, 1.0F, -0.0F}),
-                       TensorData::Shape{2, 2})}},
+      .loss_fn_inputs = {{"target_tokens",
+                          TensorData(Buffer(std::vector<std::int64_t>{66, 67, 67, 68}),
+                                     TensorData::Shape{2, 2})},
+                         {"weights",
+                          TensorData(Buffer(std::vector<float>{0.5F, 0.25F, 1.0F, -0.0F}),
+                                     TensorData::Shape{2, 2})}},
   };
 }
 
@@ -69,11 +69,14 @@ Datum sparse() {
                              .col = std::vector<std::int64_t>{0, 2, 5}};
   return {
       .model_input = text({65, 66}),
-      .loss_fn_inputs =
-          {{"target_tokens",
-            TensorData(Buffer(std::vector<std::int64_t>{66, 67, 68}), TensorData::Shape{2, 8}, places)},
-           {"weights",
-            TensorData(Buffer(std::vector<float>{0.5F, 1.5F, -2.0F}), TensorData::Shape{2, 8}, places)}},
+      .loss_fn_inputs = {{"target_tokens",
+                          TensorData(Buffer(std::vector<std::int64_t>{66, 67, 68}),
+                                     TensorData::Shape{2, 8},
+                                     places)},
+                         {"weights",
+                          TensorData(Buffer(std::vector<float>{0.5F, 1.5F, -2.0F}),
+                                     TensorData::Shape{2, 8},
+                                     places)}},
   };
 }
 
@@ -137,10 +140,19 @@ void train_optimizers() {
       trainer(service,
               {.optimizer = OtherOptimizerConfig{
                    .type = "sophia", .members = {{"rho", 0.04}, {"warm", true}, {"name", "x"}}}});
-  other.optim_step(OtherOptimParams{.type = "sophia",
-                                    .members = {{"lr", 0.1}, {"k", Json::Array{1, 2}}}})
+  other
+      .optim_step(
+          OtherOptimParams{.type = "sophia", .members = {{"lr", 0.1}, {"k", Json::Array{1, 2}}}})
       .get()
       .value();
+  finish(service);
+}
+
+void train_poll_retries() {
+  const auto service = connect();
+  const auto training = trainer(service);
+  training.forward_backward(data(1), LossFn::cross_entropy).get().value();
+  training.optim_step(AdamParams()).get().value();
   finish(service);
 }
 
@@ -200,7 +212,8 @@ std::vector<Script> training_scripts() {
       {"train_optimizers", train_optimizers},
       {"train_submission_retries", train_steps<1>},
       {"train_submission_rounds", train_steps<1>},
-      {"train_poll_retries", train_steps<1>},
+      {"train_poll_retries", train_poll_retries},
+      {"train_stale_connection", train_steps<1>},
       {"train_poll_bad_requests", batch_fails},
       {"train_poll_gone", batch_fails},
       {"train_poll_refused", batch_fails},

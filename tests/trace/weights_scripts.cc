@@ -3,8 +3,12 @@
 namespace tinker::trace {
 namespace {
 
-Secret owner() { return Secret("tml-owner-key"); }
-StringMap origin() { return {{"from", "first"}}; }
+Secret owner() {
+  return Secret("tml-owner-key");
+}
+StringMap origin() {
+  return {{"from", "first"}};
+}
 
 void sample(const SamplingClient& sampling) {
   sampling.sample(text({65}), two_tokens()).get().value();
@@ -15,8 +19,9 @@ void save_and_load() {
   const auto training = trainer(service);
   const auto path = training.save_state("first").get().value().path;
   training
-      .save_state("first",
-                  {.ttl_seconds = 7200, .overwrite = true, .user_metadata = StringMap{{"step", "1"}}})
+      .save_state(
+          "first",
+          {.ttl_seconds = 7200, .overwrite = true, .user_metadata = StringMap{{"step", "1"}}})
       .get()
       .value();
   training.load_state(path).get().value();
@@ -46,9 +51,8 @@ void save_and_sample() {
   const auto training = trainer(service);
   sampler(service);
   sample(training.save_weights_and_get_sampling_client().get().value());
-  sample(training.save_weights_and_get_sampling_client({.record_stability_info = true})
-             .get()
-             .value());
+  sample(
+      training.save_weights_and_get_sampling_client({.record_stability_info = true}).get().value());
   finish(service);
 }
 
@@ -148,10 +152,9 @@ void from_state_by_load() {
       .value();
   service.create_training_client_from_state_with_optimizer(path).get().value();
   service
-      .create_training_client_from_state_with_optimizer(path,
-                                                        {.base_model = "tiny/other",
-                                                         .user_metadata = origin(),
-                                                         .weights_access_token = owner()})
+      .create_training_client_from_state_with_optimizer(
+          path,
+          {.base_model = "tiny/other", .user_metadata = origin(), .weights_access_token = owner()})
       .get()
       .value();
   finish(service);

@@ -42,7 +42,7 @@ async def run(arguments):
 
     async def answer(request):
         record(request)
-        return await rules.answer(request) or await api.answer(request)
+        return await rules.answer(request, api.answer) or await api.answer(request)
 
     server, url = await serve(answer, arguments.port)
     api.url = url

@@ -217,7 +217,9 @@ class Api:
 
     @route("POST", "/forward_backward")
     def forward_backward(self, request):
-        model_id, seq_id, compute = forward_backward(request.body, lambda id: look_up(self.runs, id, "model")["model"])
+        is_compressed = request.headers.get("content-encoding") == "zstd"
+        model_of = lambda id: look_up(self.runs, id, "model")["model"]
+        model_id, seq_id, compute = forward_backward(request.body, is_compressed, model_of)
         return self.accept(f"{model_id}:{seq_id}", compute, model_id=model_id)
 
     @route("POST", "/optim_step")

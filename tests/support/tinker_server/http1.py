@@ -49,7 +49,8 @@ async def read_request(reader):
     headers = {}
     for line in lines:
         name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return Request(method, target, headers, body)
 
@@ -72,6 +73,8 @@ async def serve(answer, port=0):
                     break
                 writer.write(encode(response))
                 await writer.drain()
+                if response.headers.get("Connection") == "close":
+                    break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client went away
         finally:

@@ -4,6 +4,7 @@ A rule is an object: "path", the end of the path it is for; "type", the X-Tinker
 "times", how many such requests go by first and how many it answers (default 0 and 1; -1: all). Then one of
     "status", "body", "headers"   this answer
     "drop": true                  no answer, the connection ends
+    "lose": true                  the same after the request was carried out
     "wait": seconds               the usual answer, later
 """
 
@@ -16,8 +17,8 @@ class Rules:
     def __init__(self, rules):
         self._rules = [{"skip": 0, "times": 1, **rule} for rule in rules]
 
-    async def answer(self, request):
-        """None where no rule has one."""
+    async def answer(self, request, usual):
+        """None where no rule has one; `usual` is what would answer then."""
         for rule in self._rules:
             if not request.path.endswith(rule["path"]):
                 continue
@@ -30,6 +31,9 @@ class Rules:
                 continue
             rule["times"] -= 1
             if rule.get("drop"):
+                return Response.dropped()
+            if rule.get("lose"):
+                await usual(request)
                 return Response.dropped()
             if "wait" in rule:
                 await asyncio.sleep(rule["wait"])

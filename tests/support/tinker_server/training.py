@@ -13,15 +13,18 @@ class ModelError(Exception):
 
 
 def read_datum(content):
-    """(tokens of the input, {name: (values, shape)})."""
+    """(tokens of the input, {name: (values, shape)}); an image is as many zeros as it says."""
     fields = proto.parse(content)
     tokens = []
     for chunk in fields.get(1, []):
-        encoded = proto.parse(chunk).get(1)
-        if encoded is None:
-            raise ModelError("this server's model reads nothing but tokens")
-        raw = proto.one(proto.parse(encoded[0]), 1)
-        tokens += struct.unpack(f"<{len(raw) // 4}i", raw)
+        parts = proto.parse(chunk)
+        if 1 in parts:
+            raw = proto.one(proto.parse(parts[1][0]), 1)
+            tokens += struct.unpack(f"<{len(raw) // 4}i", raw)
+        elif 2 in parts:
+            tokens += [0] * proto.one(proto.parse(parts[2][0]), 3, 0)
+        else:
+            raise ModelError("this server's model reads nothing but tokens and images")
     inputs = {name: proto.read_tensor(value) for name, value in proto.entries(fields, 2).items()}
     return tokens, inputs
 
@@ -62,9 +65,15 @@ def encode_output(loss, outputs):
     return proto.data(1, "ArrayRecord") + records + proto.data(3, metric)
 
 
-def forward_backward(body, model_of):
+def decompressed(body):
+    import zstandard  # not of the standard library: only clients that are told to compress need it
+
+    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+
+
+def forward_backward(body, is_compressed, model_of):
     """(model id, seq id, what computes the result)."""
-    fields = proto.parse(body)
+    fields = proto.parse(decompressed(body) if is_compressed else body)
     model_id = proto.text(fields, 1)
     model = model_of(model_id)
     loss_fn = proto.text(fields, 4)

@@ -1,5 +1,7 @@
 """Samples, their read-outs, and what can happen to them on the way."""
 
+from tinker.lib.retry_handler import RetryConfig
+
 from .common import *
 
 
@@ -80,7 +82,7 @@ def sample_images():
 def sample_client_options():
     service = tinker.ServiceClient()
     sampler(service, record_stability_info=True).sample(text(65), 2, short()).result()
-    second = sampler(service, retry_config=tinker.RetryConfig(enable_retry_logic=False))
+    second = sampler(service, retry_config=RetryConfig(enable_retry_logic=False))
     second.sample(text(66), 1, short()).result()
     second.get_base_model()
     finish(service)

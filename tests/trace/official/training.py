@@ -159,6 +159,14 @@ def train_submission_rounds():
 
 
 def train_poll_retries():
+    service = tinker.ServiceClient()
+    training = trainer(service)
+    training.forward_backward(data(1), "cross_entropy").result()
+    training.optim_step(types.AdamParams()).result()
+    finish(service)
+
+
+def train_stale_connection():
     train_steps(1)
 
 

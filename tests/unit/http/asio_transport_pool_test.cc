@@ -118,6 +118,22 @@ TEST_F(AsioTransportPoolTest, SendsAgainWhenTheServerHadClosedTheConnection) {
   EXPECT_THAT(http->send(post(server.url(), "again")).get(), HasBody("connection 1"));
 }
 
+TEST_F(AsioTransportPoolTest, SendsNothingAgainThatMustNotBeRepeated) {
+  TcpServer server([](TcpPeer& peer, int /*index*/) {
+    peer.read_request();
+    peer.respond("fine");
+    peer.read_request();  // and goes away with it
+  });
+  const auto http = transport();
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("fine"));
+  auto request = post(server.url(), "once");
+  request.is_repeatable = false;
+
+  EXPECT_THAT(http->send(std::move(request)).get(), IsError(ErrorCode::connection_failed, _));
+
+  EXPECT_EQ(server.accepted(), 1);
+}
+
 TEST_F(AsioTransportPoolTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
   TcpServer server([](TcpPeer& peer, int index) {
     peer.read_request();
