@@ -12,13 +12,11 @@ namespace tinker::client {
 namespace {
 
 using ::testing::_;
-using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::Optional;
 using ::testing::Pair;
 using ::testing::SizeIs;

@@ -13,7 +13,6 @@ namespace tinker::client {
 namespace {
 
 using ::testing::_;
-using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -13,13 +13,11 @@ namespace {
 
 using ::testing::_;
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::Optional;
 using ::testing::SizeIs;
 using ::tinker::testing::FakeReply;
