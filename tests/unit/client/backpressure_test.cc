@@ -34,7 +34,7 @@ struct Sampling : ClientFixture {
                     .get()
                     .value()) {}
 
-  std::vector<Future<SampleResponse>> start(int count) {
+  [[nodiscard]] std::vector<Future<SampleResponse>> start(int count) const {
     std::vector<Future<SampleResponse>> out;
     for (int i = 0; i < count; ++i) out.push_back(sampler.sample(kPrompt, {}));
     return out;
@@ -124,7 +124,7 @@ struct WithoutRetries : Sampling {
 };
 
 TEST(SamplingWithoutRetries, ARefusalComesOutAfterOneRequest) {  // R12.5
-  WithoutRetries f;
+  const WithoutRetries f;
   f.server->reply("/asample", {{.status = 400, .body = R"({"detail":"bad prompt"})"}});
 
   EXPECT_THAT(f.sampler.sample(kPrompt, {}).get(),
@@ -158,7 +158,7 @@ TEST(SamplingWithoutRetries, AFailureSlowsNobodyDown) {
 
 /// Submitting is repeated all the same: only whole samples are not.
 TEST(SamplingWithoutRetries, AServerThatIsDownIsAskedForFiveMinutes) {  // R5.4.2
-  WithoutRetries f;
+  const WithoutRetries f;
   f.server->reply("/asample", {{.status = 500, .body = "down"}});
 
   EXPECT_THAT(f.sampler.sample(kPrompt, {}).get(),

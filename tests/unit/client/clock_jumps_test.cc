@@ -13,7 +13,6 @@ namespace tinker::client {
 namespace {
 
 using ::testing::_;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;

@@ -44,7 +44,7 @@ TEST(LargeData, ADatumBeyondEveryLimitIsSentAlone) {  // R7.5, R7.8, R6.8
 }
 
 TEST(LargeData, ALargeFirstDatumMakesNoEmptyPart) {  // R7.5
-  Training f;
+  const Training f;
   auto data = one_of_bytes(16'000'000);
   for (auto& datum : make_data(2)) data.push_back(datum);
 
@@ -55,7 +55,7 @@ TEST(LargeData, ALargeFirstDatumMakesNoEmptyPart) {  // R7.5
 }
 
 TEST(LargeData, PartsAreCutByNumberAndByBytes) {  // R7.5
-  Training f(R"({"fwdbwd_max_chunk_len":3,"fwdbwd_max_chunk_bytes_count":100})");
+  const Training f(R"({"fwdbwd_max_chunk_len":3,"fwdbwd_max_chunk_bytes_count":100})");
   auto data = make_data(4);                                   // 32 bytes each: three fill a part
   for (auto& datum : make_data(2, 4)) data.push_back(datum);  // 64 bytes each
   data.push_back(make_data(1, 100)[0]);                       // more than a part may have
@@ -70,7 +70,7 @@ TEST(LargeData, PartsAreCutByNumberAndByBytes) {  // R7.5
 }
 
 TEST(LargeData, ImagesOfUnknownLengthAreCutByTheirBytes) {  // R7.4
-  Training f(R"({"fwdbwd_max_chunk_bytes_count":1100})");
+  const Training f(R"({"fwdbwd_max_chunk_bytes_count":1100})");
   auto data = make_data(4);
   for (auto& datum : data) {
     datum.model_input.chunks.emplace_back(

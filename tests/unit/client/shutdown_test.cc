@@ -108,19 +108,19 @@ TEST_F(ShutdownTest, TheLastHandleEndsAllThatIsUnderWay) {  // R1.16
   EXPECT_EQ(f.server->in_flight(), 0U);
 }
 
-TEST_F(ShutdownTest, TheEndOfTheRuntimeEndsAllThatIsUnderWay) {
-  std::vector<Future<OptimStepResponse>> left;
-  auto runtime = std::make_unique<Runtime>(Runtime::start());
+TEST(RuntimeShutdown, EndsAllThatIsUnderWay) {
+  std::optional<Runtime> runtime = Runtime::start();
+  std::vector<Future<OptimStepResponse>> steps;
   {
-    ScriptedServer real(*runtime);
-    real.server->reply("/optim_step", {{.never = true}});
-    const auto mine = real.connect();
-    const auto model = mine.create_lora_training_client("llama").get().value();
-    for (int i = 0; i < 10; ++i) left.push_back(model.optim_step(AdamParams()));
+    ScriptedServer f(*runtime);
+    f.server->reply("/optim_step", {{.never = true}});
+    const auto service = f.connect();
+    const auto trainer = service.create_lora_training_client("llama").get().value();
+    for (int i = 0; i < 10; ++i) steps.push_back(trainer.optim_step(AdamParams()));
   }
   runtime.reset();
 
-  expect_all(left, ErrorCode::cancelled);
+  for (auto& step : steps) EXPECT_THAT(step.get(), IsError(ErrorCode::cancelled, _));
 }
 
 TEST_F(ShutdownTest, ACancelledCallEndsAloneAndLeavesNothing) {

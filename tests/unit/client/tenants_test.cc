@@ -20,14 +20,12 @@ namespace {
 using ::testing::_;
 using ::testing::AllOf;
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 using ::tinker::testing::FakeReply;
-using ::tinker::testing::FakeTransport;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using ::tinker::testing::IsOkAndHolds;

@@ -107,7 +107,7 @@ TEST_F(AsioTransportPoolTest, ClosesConnectionsThatAreIdleForLong) {
 }
 
 TEST_F(AsioTransportPoolTest, SendsAgainWhenTheServerHadClosedTheConnection) {
-  TcpServer server([](TcpPeer& peer, int index) {
+  const TcpServer server([](TcpPeer& peer, int index) {
     peer.read_request();
     peer.respond("connection " + std::to_string(index));
     if (index == 0) peer.read_request();  // and goes away with it
@@ -150,7 +150,7 @@ TEST_F(AsioTransportPoolTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
 }
 
 TEST_F(AsioTransportPoolTest, AConnectionThatClosesAfterItsAnswerIsReplaced) {
-  TcpServer server([](TcpPeer& peer, int index) {
+  const TcpServer server([](TcpPeer& peer, int index) {
     peer.read_request();
     peer.respond(std::to_string(index), "Connection: close\r\n");
   });
