@@ -212,7 +212,6 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
       options.transport,
       http::ApiClientOptions{.base_url = base_url,
                              .default_headers = default_headers(options),
-                             .is_single_attempt = options.is_single_attempt,
                              .breakers = options.breakers});
   core->configure(handle.config);
   core->dynamic_config = handle.dynamic_config;
