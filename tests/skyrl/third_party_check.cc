@@ -65,7 +65,7 @@ double train(Report& report, const TrainingClient& trainer, int steps) {
     if (i == 0) first = last;
   }
   report.require(
-      "loss falls", last < 0.8 * first, std::to_string(first) + " -> " + std::to_string(last));
+      "loss falls", last < 0.9 * first, std::to_string(first) + " -> " + std::to_string(last));
   return last;
 }
 
