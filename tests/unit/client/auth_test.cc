@@ -49,9 +49,8 @@ TEST(AccessCheck, AsksAllThatAClientWouldAndNothingElse) {  // R5.5.6
 
   EXPECT_THAT(f.check(), IsOk());
 
-  EXPECT_THAT(
-      f.asked(),
-      ElementsAre("/v1/client/config", "/v1/client/dynamic_config", "/v1/get_server_capabilities"));
+  EXPECT_THAT(f.asked(),
+              ElementsAre("/client/config", "/client/dynamic_config", "/get_server_capabilities"));
   f.time.advance(10min);
   EXPECT_THAT(f.asked(), SizeIs(3)) << "leaves nothing behind";
 }
