@@ -2,7 +2,7 @@
 
 NAME is an area with a NAME_bench program and, where it has a peer, a NAME_peer.py. Ours and the peer's runs take turns,
 the best of each counts, so that a busy moment of the machine does not decide. Areas that need more than that, such as a
-server, have a NAME_area.py with a `measure` of their own.
+server, or that measure the `tinker` command, have a NAME_area.py with a `measure` of their own.
 """
 
 import argparse
@@ -91,7 +91,8 @@ def main():
     parser.add_argument("--build-dir", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
 
-    areas = sorted(path.name.removesuffix("_bench") for path in arguments.build_dir.glob("bin/*_bench"))
+    programs = {path.name.removesuffix("_bench") for path in arguments.build_dir.glob("bin/*_bench")}
+    areas = sorted(programs | {path.name.removesuffix("_area.py") for path in HERE.glob("*_area.py")})
     unknown = set(arguments.names) - set(areas)
     if unknown:
         parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: expected one of {', '.join(areas)}")

@@ -50,7 +50,7 @@ struct BenchOptions {
 
 class Tokens {
  public:
-  Tokens(const BenchOptions& options)
+  explicit Tokens(const BenchOptions& options)
       : rng_(options.seed),
         count_(options.prompt_tokens),
         bound_(static_cast<std::uint64_t>(options.vocabulary)) {}

@@ -54,11 +54,9 @@ struct Fixed {
   std::string_view path;
   std::string_view body;
 };
-constexpr std::array<Fixed, 9> kFixed = {{
+constexpr std::array<Fixed, 8> kFixed = {{
     {.path = "/client/dynamic_config", .body = "{}"},
     {.path = "/create_session", .body = R"({"type":"create_session","session_id":"session-1"})"},
-    {.path = "/create_sampling_session",
-     .body = R"({"type":"create_sampling_session","sampling_session_id":"session-1:sample:0"})"},
     {.path = "/telemetry", .body = R"({"status":"accepted"})"},
     {.path = "/get_server_capabilities",
      .body = R"({"supported_models":[{"model_name":"load/model"}]})"},
@@ -127,6 +125,13 @@ void Api::fill(Answer& answer, const Request& request, Time now) {
   if (path.ends_with("/session_heartbeat")) {
     heartbeats_.push_back(now);
     answer.body = R"({"type":"session_heartbeat"})";
+    return;
+  }
+  if (path.ends_with("/create_sampling_session")) {
+    answer.body = base::concat(
+        R"({"type":"create_sampling_session","sampling_session_id":"session-1:sample:)",
+        samplers_++,
+        R"("})");
     return;
   }
   if (path.ends_with("/client/config")) {

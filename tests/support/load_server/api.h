@@ -97,6 +97,7 @@ class Api {
   bool is_release_due_ = false;
   std::uint64_t requests_ = 0;
   std::uint64_t samples_ = 0;  // and training requests
+  std::uint64_t samplers_ = 0;
   std::uint64_t faults_ = 0;
   std::map<std::string, Samples, std::less<>> sessions_ = {};
   std::vector<Time> heartbeats_ = {};
