@@ -18,7 +18,8 @@ Result<double> ForwardBackwardOutput::loss() const {
     for (const float value : found->second.floats()) sum += value;
   }
   if (loss_fn_outputs.empty()) {
-    return Error{.code = ErrorCode::invalid_response, .message = "no metric 'loss:sum', and no outputs"};
+    return Error{.code = ErrorCode::invalid_response,
+                 .message = "no metric 'loss:sum', and no outputs"};
   }
   return sum;
 }
