@@ -33,7 +33,8 @@ Result<void> validate(const CircuitBreakerOptions& options) {
     return invalid(base::concat("max_probes: expected 1 or more, found ", options.max_probes));
   }
   if (const auto& rate = options.failure_rate) {
-    if (!(rate->threshold > 0 && rate->threshold <= 1)) {
+    const bool is_share = rate->threshold > 0 && rate->threshold <= 1;  // and no NaN
+    if (!is_share) {
       return invalid(base::concat("failure_rate.threshold: expected above 0 and at most 1, found ",
                                   rate->threshold));
     }
