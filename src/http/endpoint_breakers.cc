@@ -65,6 +65,7 @@ Result<CircuitBreaker> EndpointBreakers::find_or_make(std::string_view endpoint)
 std::vector<CircuitBreaker> EndpointBreakers::all() const {
   const ::tinker::detail::MutexLock lock(mutex_);
   std::vector<CircuitBreaker> out;
+  out.reserve(breakers_.size());
   for (const auto& [endpoint, breaker] : breakers_) out.push_back(breaker);
   return out;
 }
