@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds docs/conformance.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
+"""Holds docs/conformance.md, scenarios.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
 
-    tools/check_conformance.py --build-dir DIR   every rule has a row, and every test it names exists
+    tools/check_conformance.py --build-dir DIR   every rule has a row, every test it names exists, every file of tests is built
     tools/check_conformance.py --junit FILE      every test it names ran and passed, as ctest's report says
 """
 
@@ -13,7 +13,8 @@ import xml.etree.ElementTree as xml
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md"]
+SCENARIOS = ROOT / "docs/scenarios.md"
+PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md", SCENARIOS]
 
 
 def numbered(prefix: str, last: int) -> list[str]:
@@ -38,18 +39,107 @@ RULES = [
         "TINKER_TELEMETRY", "TINKER_LOG", "TINKER_FEATURE_GATES", "CLOUDFLARE_ACCESS_CLIENT_ID",
         "CLOUDFLARE_ACCESS_CLIENT_SECRET", "HOME"]),
 ]
+# Every public name of the official SDK 0.36.0, by section of python_api.md.
+PYTHON_API = {
+    "ServiceClient": """
+        constructor; context manager; close; get_console_url; holder; get_server_capabilities;
+        create_lora_training_client; create_training_client_from_state;
+        create_training_client_from_state_with_optimizer; create_sampling_client; create_custom_loss; copy_weights;
+        create_rest_client; get_telemetry""",
+    "TrainingClient": """
+        model_id; get_console_url; forward; forward_backward; forward_backward_custom; optim_step; save_state;
+        load_state; load_state_with_optimizer; save_weights_for_sampler; save_weights_external;
+        save_weights_and_get_sampling_client; create_sampling_client; get_info; get_tokenizer; get_telemetry""",
+    "SamplingClient": """
+        create; sample; compute_logprobs; get_sampler_handle; from_sampler_handle; get_tokenizer; get_base_model;
+        on_queue_state_change; pickling""",
+    "RestClient and AdminClient": """
+        constructor; get_training_run; get_training_run_by_tinker_path; list_training_runs; list_checkpoints;
+        list_user_checkpoints; get_weights_info_by_tinker_path; get_external_weights_urls; copy_weights;
+        delete_checkpoint; delete_checkpoint_from_tinker_path; publish_checkpoint_from_tinker_path;
+        unpublish_checkpoint_from_tinker_path; set_checkpoint_ttl_from_tinker_path; get_session; list_sessions;
+        search_sessions; assign_session_project; export_session_trace; whoami; get_sampler; get_audit_log;
+        get_billing_usage; get_current_checkpoint_storage_usage""",
+    "LossHandle": """
+        name; inputs, input_names; session_id; graph; loss_id; key; PerDatumLossFn""",
+    "Futures": """
+        APIFuture.result(timeout); APIFuture.result_async; AwaitableConcurrentFuture; AwaitableConcurrentFuture.future()""",
+    "RetryConfig and RetryHandler": """
+        max_connections; progress_timeout; retry_delay_base; retry_delay_max; jitter_factor; enable_retry_logic;
+        enable_stuck_detection; retryable_exceptions; RetryHandler""",
+    "Types: inputs": """
+        ModelInput; ModelInput.from_ints; ModelInput.empty; ModelInput.to_ints; ModelInput.length; ModelInput.append;
+        ModelInput.append_int; EncodedTextChunk; ImageChunk; ImageAssetPointerChunk; DmelChunk; length of a chunk;
+        Datum; Datum.with_provenance; PromptProvenanceSpan, SampledProvenanceSpan; TensorData; TensorData.from_numpy,
+        to_numpy; TensorData.from_torch, to_torch; TensorData.from_torch_sparse; TensorData.data;
+        TensorData.tolist(pad_value); SamplingParams; LoraConfig; AdamParams; AdamOptimizerConfig;
+        DimuonOptimizerConfig; DimuonParams; OptimizerConfig, OptimParams; CustomLossInput; CustomLossNode;
+        CustomLossGraph; SessionSearchRequest; OwnSearchOwner; AccessibleSearchOwner; UserSearchOwner;
+        ActiveSessionStatusQuery; CancelledSessionStatusQuery; FailedSessionStatusQuery;
+        ClientFinishedSessionStatusQuery; ForwardBackwardInput, ForwardRequest; ForwardBackwardRequest; SampleRequest;
+        OptimStepRequest; CreateModelRequest; CreateSessionRequest; CreateSamplingSessionRequest;
+        SessionHeartbeatRequest; GetInfoRequest; UnloadModelRequest; LoadWeightsRequest; SaveWeightsRequest;
+        SaveWeightsForSamplerRequest; FutureRetrieveRequest; ClientConfigRequest; TelemetrySendRequest;
+        GetBillingUsageRequest; CopyWeightsRequest; CreateCustomLossRequest; FuturesRetrieveRequest;
+        SamplingSessionFuturesTarget; GetCurrentCheckpointStorageUsageRequest; JoinSamplingSessionRequest;
+        SaveWeightsExternalRequest""",
+    "Types: results": """
+        ForwardBackwardOutput; SampleResponse; SampleResponse.prompt_logprobs; SampleResponse.topk_prompt_logprobs;
+        SampledSequence; SampledSequence.topk_logprobs; TopkLogprobs; PromptAltTokens; OptimStepResponse;
+        SaveWeightsResponse; SaveWeightsExternalResponse; SaveWeightsExternalResponseInternal;
+        SaveWeightsForSamplerResponse; SaveWeightsForSamplerResponse.get_console_url;
+        SaveWeightsForSamplerResponse.get_playground_url; SaveWeightsForSamplerResponseInternal; LoadWeightsResponse;
+        CreateModelResponse; UnloadModelResponse; GetInfoResponse; ModelData; GetServerCapabilitiesResponse;
+        SupportedModel; GetSamplerResponse; WeightsInfoResponse; WhoamiResponse; CopyWeightsResponse;
+        CreateCustomLossResponse; ExternalWeightsUrlsResponse; JoinSamplingSessionResponse; FuturesRetrieveResponse;
+        FutureFinished; FutureFailed; CurrentCheckpointStorageUsageResponse; CurrentCheckpointStorageUsageItem;
+        SessionSearchResponse; SessionSearchCursor; SessionSummary; SessionStatus; SessionActive; SessionCancelled;
+        ClientSessionFinished; SessionFailed; ClientSessionFinishReason; ClientSessionFinishSuccess;
+        ClientSessionFinishErrored; ClientSessionFinishInterrupted; SessionFailedReason; SessionFailedRequestReason;
+        SessionFailedTrainingRunReason; SessionFailedSamplingSessionReason; TrainingRun; TrainingRunsResponse; Cursor;
+        Checkpoint; CheckpointsListResponse; ParsedCheckpointTinkerPath; ParsedCheckpointTinkerPath.from_tinker_path;
+        GetSessionResponse; ListSessionsResponse; AuditLogResponse; AuditLogEntry; BillingUsageResponse;
+        BillingUsageEvent; BillingUsageSession; TrainingBillingEvent; SamplingPrefillBillingEvent;
+        SamplingSampleBillingEvent; CheckpointBillingEvent; StorageBillingEvent; BillingEventInfo; ClientConfigResponse;
+        ClientDynamicConfigResponse; AuthTokenResponse; CreateSessionResponse; CreateSamplingSessionResponse;
+        SessionHeartbeatResponse; HealthResponse; TelemetryResponse; UntypedAPIFuture; RequestFailedResponse;
+        TryAgainResponse; RequestErrorCategory; SessionStartEvent; SessionEndEvent; UnhandledExceptionEvent;
+        GenericEvent; TelemetryBatch; TelemetryEvent""",
+    "Aliases": """
+        FutureCompletion; CustomLossInputRank; ClientSessionFinishReasonType; ModelID, RequestID; LossFnType;
+        TensorDtype; StopReason; CheckpointType; EventType; Severity; LossFnInputs, LossFnOutput; ModelInputChunk;
+        FutureRetrieveResponse""",
+    "Exceptions": """
+        TinkerError; APIError; APIStatusError; APITimeoutError; APIConnectionError; APIResponseValidationError;
+        RequestFailedError; BadRequestError; AuthenticationError; BillingError; PermissionDeniedError; NotFoundError;
+        ConflictError; UnprocessableEntityError; RateLimitError; InternalServerError; message; request, response; body;
+        status_code; request_id; category; ExperimentalWarning""",
+    "Package": """
+        auth.get_tinker_token; auth.tinker_has_credentials; auth.raise_if_tinker_not_accessible; Timeout;
+        RequestOptions; APIResponse, AsyncAPIResponse; `__version__`; `__title__`; QueueState, QueueStateObserver;
+        Telemetry; JsonCredentialStore, ManualKey, GeneratedKey; AsyncTinker: service, models, training, weights,
+        sampling, futures, telemetry; AsyncTinker: service.health_check; AsyncTinker: client.get, post, put, patch,
+        delete, copy""",
+}
 NAME = re.compile(r"`([a-z_0-9]+\.[A-Za-z_0-9./]+)`")
-NO_TEST = ("does not apply:", "with the clients:")
+NO_TEST = ("does not apply:", "to come:")
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """The cells of every row of every table with three columns or more, without headings."""
+    out = []
+    lines = text.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""]):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        is_heading = below.startswith("|-")
+        if line.startswith("|") and len(cells) >= 3 and not is_heading and not set(cells[0]) <= {"-", ":"}:
+            out.append(cells)
+    return out
 
 
 def rows(page: Path) -> list[tuple[str, str]]:
     """(first cell, last cell) of every table row."""
-    out = []
-    for line in page.read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.startswith("|") and len(cells) >= 3 and not set(cells[0]) <= {"-", ":"}:
-            out.append((cells[0], cells[-1]))
-    return out
+    return [(cells[0], cells[-1]) for cells in table_rows(page.read_text())]
 
 
 def check_rules() -> list[str]:
@@ -58,6 +148,45 @@ def check_rules() -> list[str]:
     for rule, proof in table.items():
         if rule in RULES and not NAME.search(proof) and not proof.startswith(NO_TEST):
             findings.append(f"{rule}: names no test, and gives no reason ({' or '.join(NO_TEST)})")
+    return findings
+
+
+def check_scenarios() -> list[str]:
+    """The numbered ones are all there, and every row has its test or its reason."""
+    table = [(scenario, proof) for scenario, proof in rows(SCENARIOS) if proof != "proof"]
+    numbers = {scenario.split()[0] for scenario, _ in table}
+    findings = [f"scenario {n}: no row in {SCENARIOS.name}" for n in range(1, 16) if str(n) not in numbers]
+    return findings + [f"scenario {scenario}: names no test, and gives no reason" for scenario, proof in table
+                       if not NAME.search(proof) and not proof.startswith(NO_TEST)]
+
+
+def check_config_flags() -> list[str]:
+    """Every flag by which a server configures its clients has a row "2 flag" in conformance.md."""
+    header = (ROOT / "include/tinker/types/client_config.h").read_text()
+    flags = [name for struct in re.findall(r"struct Client(?:Dynamic)?ConfigResponse \{(.*?)\n\};", header, re.S)
+             for name in re.findall(r"^  [\w:]+ (\w+) = ", struct, re.M)]
+    table = dict(rows(PAGES[0]))
+    return [f"{flag}: no row '2 {flag}' with a test or a reason in {PAGES[0].name}" for flag in flags
+            if not NAME.search(table.get(f"2 {flag}", "")) and not table.get(f"2 {flag}", "").startswith(NO_TEST)]
+
+
+def check_python_api() -> list[str]:
+    """Every Python name has a row that names a test or gives a reason, and every C++ name is in a public header."""
+    page = PAGES[2]
+    headers = " ".join(path.read_text() for path in (ROOT / "include").rglob("*.h"))
+    known = set(re.findall(r"\w+", headers)) | {"co_await", "std", "variant", "string"}
+    findings = []
+    for section in re.split(r"^## ", page.read_text(), flags=re.M)[1:]:
+        title, _, body = section.partition("\n")
+        table = {cells[0]: cells for cells in table_rows(body)}
+        for name in " ".join(PYTHON_API[title].split()).split("; "):
+            if name not in table:
+                findings.append(f"{title}: {name}: no row in {page.name}")
+        for name, (*_, cpp, proof) in table.items():
+            if not NAME.search(proof) and not proof.startswith(NO_TEST):
+                findings.append(f"{title}: {name}: names no test, and gives no reason ({' or '.join(NO_TEST)})")
+            words = {word for code in re.findall(r"`([^`]*)`", cpp) for word in re.findall(r"[A-Za-z_]\w+", code)}
+            findings += [f"{title}: {name}: {word} is in no public header" for word in sorted(words - known)]
     return findings
 
 
@@ -70,6 +199,16 @@ def existing_tests(build_dir: str) -> set[str]:
     return set(re.findall(r"^ *Test +#\d+: (\S+)", listing, re.M))
 
 
+def unbuilt_tests(build_dir: str) -> list[str]:
+    """Files of tests that no target compiles. Those of the adapters need libraries that may not be there."""
+    commands = Path(build_dir, "compile_commands.json")
+    if not commands.exists():
+        return []
+    built = commands.read_text()
+    files = [path for path in sorted(ROOT.glob("tests/**/*_test.cc")) if path.parent.name != "adapters"]
+    return [f"{path.relative_to(ROOT)}: not built, so none of its tests runs" for path in files if f"{path}\"" not in built]
+
+
 def passed_tests(report: str) -> set[str]:
     return {case.get("name") for case in xml.parse(report).getroot().iter("testcase")
             if case.get("status") == "run" and case.find("failure") is None and case.find("skipped") is None}
@@ -80,8 +219,9 @@ def main() -> int:
     parser.add_argument("--build-dir")
     parser.add_argument("--junit")
     arguments = parser.parse_args()
-    findings = check_rules()
+    findings = check_rules() + check_scenarios() + check_config_flags() + check_python_api()
     if arguments.build_dir:
+        findings += unbuilt_tests(arguments.build_dir)
         findings += [f"{name}: no such test" for name in sorted(named_tests() - existing_tests(arguments.build_dir))]
     if arguments.junit:
         findings += [f"{name}: did not run, or did not pass" for name in sorted(named_tests() - passed_tests(arguments.junit))]
@@ -89,7 +229,8 @@ def main() -> int:
         print("\n".join(findings), file=sys.stderr)
         return 1
     if not arguments.junit:
-        print(f"check_conformance: {len(RULES)} rules, {len(named_tests())} tests named")
+        print(f"check_conformance: {len(RULES)} rules, {len(named_tests())} tests named, "
+              f"{sum(names.count(';') + 1 for names in PYTHON_API.values())} names of the Python SDK")
     return 0
 
 

@@ -17,6 +17,7 @@ enum class ErrorCode {
   predecessor_failed,  ///< An earlier request of the same training run failed for good.
   closed,              ///< The client was closed before the call.
   stuck,               ///< No progress for too long although requests are in flight.
+  circuit_open,        ///< Not sent: a `CircuitBreaker` is open; `retry.after` says for how long.
   io_error,            ///< A file or folder could not be read or written.
   internal,            ///< A bug in this library, or an exception from a user's callback.
   // No usable answer from the server.
@@ -66,6 +67,8 @@ struct Error {
   std::optional<RequestErrorCategory> category = {};  ///< Only with `ErrorCode::request_failed`.
   RetryHint retry = {};
   std::vector<std::string> context = {};  ///< What was being done, innermost first.
+  /// With `predecessor_failed`: how that one failed, if it was sent; `category` is its own, too.
+  std::optional<ErrorCode> cause = {};
 
   /// A copy with one more piece of context around it: "load config: no such file".
   [[nodiscard]] Error with_context(std::string_view what) const&;

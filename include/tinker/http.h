@@ -132,6 +132,33 @@ struct Timeouts {
   std::chrono::nanoseconds queue = std::chrono::seconds(60);   ///< For a free connection.
 };
 
+struct Response {
+  int status = 0;
+  Headers headers = {};
+  std::string body = {};  ///< Decompressed.
+};
+
+/// Takes the body of an answer piece by piece, so that it need not fit into memory.
+///
+/// Called by the transport, one call at a time, on a thread that must not be blocked.
+class BodySink {
+ public:
+  virtual ~BodySink() = default;
+
+  /// The head of the answer, before any of its body. An error ends the request with it.
+  virtual Result<void> begin(const Response& head) = 0;
+  /// The next piece, as it came: still compressed where the head says so. An error ends the request
+  /// with it.
+  virtual Result<void> write(std::string_view piece) = 0;
+  /// While false, the transport takes no more from the connection than it has already.
+  [[nodiscard]] virtual bool has_room() const noexcept = 0;
+
+ protected:
+  BodySink() = default;
+  BodySink(const BodySink&) = default;
+  BodySink& operator=(const BodySink&) = default;
+};
+
 struct Request {
   Method method = Method::post;
   std::string url = {};  ///< Absolute, `http` or `https`.
@@ -142,12 +169,12 @@ struct Request {
   std::uint64_t channel = 0;
   /// A longer answer, counted after decompression, is refused.
   std::size_t max_response_bytes = std::size_t{1} << 30;
-};
-
-struct Response {
-  int status = 0;
-  Headers headers = {};
-  std::string body = {};  ///< Decompressed.
+  /// Gets the body of the answer, whatever its status and length; `Response::body` stays empty.
+  /// Default: none.
+  std::shared_ptr<BodySink> sink = {};
+  /// Whether it may be sent again when a connection that was kept from an earlier request ends
+  /// without a word.
+  bool is_repeatable = true;
 };
 
 /// Carries one request to a server and brings the answer, whatever its status.

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "tinker/call_options.h"
+#include "tinker/circuit_breaker.h"
+#include "tinker/download.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
 #include "tinker/runtime.h"
@@ -37,8 +39,11 @@ struct RestOptions {
   /// Default: the library's own, made with `transport_options`.
   std::shared_ptr<http::Transport> transport = {};
   /// Default: one of its own. Clients of one runtime with the same server and key share their
-  /// connections and what they know of the server; the first one's transport serves them all.
+  /// connections and what they know of the server; the first one's transport and circuit breakers
+  /// serve them all.
   std::optional<Runtime> runtime = {};
+  /// As `ServiceOptions::circuit_breaker`.
+  std::optional<CircuitBreakerOptions> circuit_breaker = {};
 };
 
 /// Where a copy of a checkpoint goes.
@@ -86,6 +91,20 @@ class RestClient {
   /// A signed URL for a checkpoint as one archive, of servers that still make them (before 0.36).
   /// Waits for the archive to be built, up to three minutes.
   Future<CheckpointArchiveUrlResponse> get_checkpoint_archive_url(std::string tinker_path) const;
+  /// Brings a checkpoint onto this machine, as the new folder `folder`: the files that
+  /// `save_weights_external` made, or of any other checkpoint its archive, unpacked, where the
+  /// server still makes one.
+  ///
+  /// The folder appears when everything is there and checked, at once; until then it grows as
+  /// `folder`.partial. A call that fails or is cancelled leaves that behind, and the next call for
+  /// the same checkpoint goes on from there. Storage gets no credential of this client.
+  /// Fails with `io_error` when something is at `folder` already, or the disk says no; with
+  /// `invalid_response` for unsafe file names and damaged files.
+  Future<DownloadedCheckpoint> download_checkpoint(std::string tinker_path,
+                                                   std::string folder) const;
+  Future<DownloadedCheckpoint> download_checkpoint(std::string tinker_path,
+                                                   std::string folder,
+                                                   DownloadOptions options) const;
   /// Copies a checkpoint into a project; the path of the copy. No bytes move.
   Future<std::string> copy_weights(std::string tinker_path) const;
   Future<std::string> copy_weights(std::string tinker_path, CopyOptions options) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tinker/call_options.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
 #include "tinker/retry_config.h"
@@ -50,6 +51,8 @@ struct SamplerHandleOptions {
   http::TransportOptions transport_options = {};
   std::shared_ptr<http::Transport> transport = {};  ///< Default: the library's own.
   std::optional<Runtime> runtime = {};              ///< Default: one of its own.
+  /// As `ServiceOptions::circuit_breaker`.
+  std::optional<CircuitBreakerOptions> circuit_breaker = {};
 };
 
 /// Draws tokens from one set of weights.

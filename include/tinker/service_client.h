@@ -4,10 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tinker/call_options.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
 #include "tinker/rest_client.h"
@@ -46,6 +49,9 @@ struct ServiceOptions {
   std::shared_ptr<http::Transport> transport = {};
   /// Default: one of its own.
   std::optional<Runtime> runtime = {};
+  /// Stops calls of an endpoint that keeps failing, one breaker each; docs/resilience.md says how
+  /// that goes with retries. Default: none.
+  std::optional<CircuitBreakerOptions> circuit_breaker = {};
 };
 
 /// What a new LoRA model trains.
@@ -95,6 +101,9 @@ class ServiceClient {
 
   /// This client with other options for its calls, e.g. a deadline.
   [[nodiscard]] ServiceClient with(CallOptions options) const;
+  /// One like this, same server, credential and options, with a session of its own: for when the
+  /// server has ended the other.
+  [[nodiscard]] ServiceClient with_new_session() const;
 
   Future<GetServerCapabilitiesResponse> get_server_capabilities() const;
 
@@ -136,6 +145,14 @@ class ServiceClient {
   template <typename F>
   auto use(F f) const -> std::invoke_result_t<F, const ServiceClient&>;
 
+  /// The circuit breakers of all endpoints that were called so far, by name; none without
+  /// `ServiceOptions::circuit_breaker`.
+  [[nodiscard]] std::vector<CircuitBreakerStatus> circuit_breakers() const;
+  /// Closes all of them, or that of one endpoint. Calls that wait for one look again when their
+  /// time comes.
+  void reset_circuit_breakers() const;
+  void reset_circuit_breakers(std::string_view endpoint) const;
+
   /// Where the console shows the session; without one, all of them.
   [[nodiscard]] std::string get_console_url() const;
   // NOLINTEND(modernize-use-nodiscard)
@@ -143,6 +160,7 @@ class ServiceClient {
   /// For the library itself.
   explicit ServiceClient(std::shared_ptr<const client::ServiceState> state)
       : state_(std::move(state)) {}
+  [[nodiscard]] const Runtime& runtime() const noexcept;
 
  private:
   void close_after(bool is_success) const;

@@ -5,9 +5,13 @@
 /// Structs that say nothing about threads are plain values: thread-compatible.
 
 #include "tinker/admin_client.h"
+#include "tinker/auth.h"
 #include "tinker/call_options.h"
 #include "tinker/check.h"
+#include "tinker/checkpoint_keeper.h"
+#include "tinker/circuit_breaker.h"
 #include "tinker/clock.h"
+#include "tinker/download.h"
 #include "tinker/error.h"
 #include "tinker/event_log.h"
 #include "tinker/events.h"
@@ -19,6 +23,8 @@
 #include "tinker/loss_handle.h"
 #include "tinker/losses.h"
 #include "tinker/metrics.h"
+#include "tinker/recoverable_trainer.h"
+#include "tinker/recovery.h"
 #include "tinker/rest_client.h"
 #include "tinker/result.h"
 #include "tinker/retry_config.h"

@@ -64,7 +64,7 @@ struct TrainStep {
 ///
 ///     auto gradients = trainer.forward_backward(batch, LossFn::cross_entropy);
 ///     auto update = trainer.optim_step({.learning_rate = 1e-4});  // queued behind, both in flight
-///     std::cout << gradients.get().value().metrics.at("loss:sum");
+///     std::cout << gradients.get().value().loss().value();
 ///     update.get().value();
 ///
 /// Requests reach the server in the order of the calls; do not wait for one before you make the

@@ -177,6 +177,7 @@ void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
   if (deadline_ && *deadline_ <= core_->clock().now()) expire();
   if (scope_->is_cancelled()) return;  // it never runs
   if (deadline_) {
+    scope_->set_deadline(*deadline_);
     timer_ = core_->loop()->schedule(*deadline_, [weak = weak_from_this()] {
       if (const auto alive = weak.lock()) alive->expire();
     });

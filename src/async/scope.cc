@@ -48,6 +48,16 @@ void Scope::add(Hook& hook) noexcept {
   hooks_.previous = &hook;
 }
 
+std::optional<std::chrono::steady_clock::time_point> Scope::deadline() const noexcept {
+  auto earliest = deadline_;
+  for (const Scope* above = parent_.get(); above != nullptr; above = above->parent_.get()) {
+    if (above->deadline_ && (!earliest || *above->deadline_ < *earliest)) {
+      earliest = above->deadline_;
+    }
+  }
+  return earliest;
+}
+
 void Scope::cancel(Error reason) {
   if (is_cancelled()) return;
   reason_ = std::move(reason);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,10 @@ class Scope {
   [[nodiscard]] bool is_cancelled() const noexcept { return reason_.has_value(); }
   /// Requires `is_cancelled()`.
   [[nodiscard]] const Error& reason() const { return *reason_; }
+  /// When somebody will cancel it at the latest.
+  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  /// The earliest of its own and of those above it; nothing when there is none.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
   /// `hook` hears of a cancellation to come.
   void add(Hook& hook) noexcept;
 
@@ -41,6 +46,7 @@ class Scope {
   class Upward;
 
   std::optional<Error> reason_ = {};
+  std::optional<std::chrono::steady_clock::time_point> deadline_ = {};
   std::shared_ptr<Scope> parent_ = {};  // outlives the hook that is linked into it
   Node hooks_ = {.previous = &hooks_, .next = &hooks_};
   std::unique_ptr<Upward> upward_;

@@ -241,6 +241,12 @@ inline ThisContext this_context() noexcept {
   return {};
 }
 
+/// Whether what runs there will be cancelled before `delay` has passed.
+[[nodiscard]] inline bool expires_within(const Context& context, std::chrono::nanoseconds delay) {
+  const auto deadline = context.scope->deadline();
+  return deadline && *deadline - context.loop->now() <= delay;
+}
+
 /// A coroutine nobody waits for; its frame ends with it.
 struct Detached {
   struct promise_type : TaskPromiseBase {

@@ -23,6 +23,7 @@ class VirtualLoop final : public EventLoop, public Pump {
   void run_ready();
   /// Lets time pass, running what falls due on the way.
   void advance(std::chrono::nanoseconds by);
+  void shift_wall_time(std::chrono::nanoseconds by) { clock_.shift_wall_time(by); }
   /// Runs, and lets time jump from timer to timer, until `core` is ready. `stuck` when nothing is
   /// left that could make it so, or nothing but timers that go on for ever.
   std::optional<Error> run_until_ready(const detail::FutureCore& core,

@@ -48,6 +48,9 @@ void VirtualRuntime::run_ready() {
 void VirtualRuntime::advance(std::chrono::nanoseconds by) {
   loop_->advance(by);
 }
+void VirtualRuntime::shift_wall_time(std::chrono::nanoseconds by) {
+  loop_->shift_wall_time(by);
+}
 std::chrono::nanoseconds VirtualRuntime::elapsed() const {
   return loop_->now().time_since_epoch();
 }

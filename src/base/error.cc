@@ -17,6 +17,7 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::predecessor_failed: return "predecessor_failed";
     case ErrorCode::closed: return "closed";
     case ErrorCode::stuck: return "stuck";
+    case ErrorCode::circuit_open: return "circuit_open";
     case ErrorCode::io_error: return "io_error";
     case ErrorCode::internal: return "internal";
     case ErrorCode::connection_failed: return "connection_failed";

@@ -9,8 +9,6 @@ namespace {
 
 using State = std::array<std::uint32_t, 8>;
 
-constexpr std::size_t kBlock = 64;
-
 constexpr std::array<std::uint32_t, 64> kRounds = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -59,28 +57,29 @@ void absorb(State& state, std::string_view block) {
 
 }  // namespace
 
-std::string sha256_hex(std::string_view text) {
-  State state = {0x6a09e667,
-                 0xbb67ae85,
-                 0x3c6ef372,
-                 0xa54ff53a,
-                 0x510e527f,
-                 0x9b05688c,
-                 0x1f83d9ab,
-                 0x5be0cd19};
-  const std::uint64_t bits = std::uint64_t{text.size()} * 8;
-  for (; text.size() >= kBlock; text.remove_prefix(kBlock)) absorb(state, text.substr(0, kBlock));
-  std::string tail(text);
-  tail += '\x80';
-  while (tail.size() % kBlock != kBlock - 8) tail += '\0';
-  for (int shift = 56; shift >= 0; shift -= 8) tail += static_cast<char>(bits >> shift & 0xffU);
-  for (std::size_t at = 0; at < tail.size(); at += kBlock) {
-    absorb(state, std::string_view(tail).substr(at, kBlock));
+void Sha256::update(std::string_view bytes) {
+  blocks_.update(bytes, [this](std::string_view block) { absorb(state_, block); });
+}
+
+std::string Sha256::finish() {
+  blocks_.finish(BlockBuffer::Length::big_endian,
+                 [this](std::string_view block) { absorb(state_, block); });
+  std::string out;
+  for (const auto word : state_) {
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(word >> shift & 0xffU);
   }
+  return out;
+}
+
+std::string sha256_hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
-  for (const auto word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) out += kDigits[word >> shift & 0xfU];
+  for (const char c : hash.finish()) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    out += kDigits[byte >> 4U];
+    out += kDigits[byte & 0xfU];
   }
   return out;
 }

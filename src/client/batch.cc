@@ -6,6 +6,7 @@
 
 #include "async/child_scope.h"
 #include "base/strings.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "http/content_coding.h"
 #include "wire/proto.h"
@@ -116,10 +117,9 @@ Task<> Batch::run(std::shared_ptr<Batch> self) {
   if (const auto submitted = co_await std::move(submitting); !submitted.ok()) {
     self->turn_->fail(submitted.error());
     if (self->scope_->is_cancelled()) co_return self->scope_->reason();
-    self->end_unsent(
-        {.code = ErrorCode::predecessor_failed,
-         .message = base::concat("not sent, because another part of the batch failed: ",
-                                 submitted.error().to_string())});
+    self->end_unsent(not_sent(base::concat("not sent, because another part of the batch failed: ",
+                                           submitted.error().to_string()),
+                              submitted.error()));
   }
   self->turn_->leave();
   for (auto& poll : self->polls_) {
@@ -235,8 +235,10 @@ std::string Batch::where(const Part& part) const {
   return base::concat(name_, ", data[", part.chunk.first, "] to data[", last, "]");
 }
 
-Task<ForwardBackwardOutput> run_batch(std::shared_ptr<Batch> batch,
-                                      std::shared_ptr<Sequencer::Turn> turn) {
+namespace {
+
+Task<ForwardBackwardOutput> drive_and_combine(std::shared_ptr<Batch> batch,
+                                              std::shared_ptr<Sequencer::Turn> turn) {
   auto futures = batch->futures();
   auto driving = Batch::drive(batch, std::move(turn));
   const auto driven = co_await std::move(driving);
@@ -253,6 +255,15 @@ Task<ForwardBackwardOutput> run_batch(std::shared_ptr<Batch> batch,
   if (failure) co_return *std::move(failure);
   if (!driven.ok()) co_return driven.error();
   co_return combine(std::move(parts));
+}
+
+}  // namespace
+
+Task<ForwardBackwardOutput> run_batch(std::shared_ptr<Batch> batch,
+                                      std::shared_ptr<Sequencer::Turn> turn) {
+  const auto session = batch->session();
+  std::string name = batch->name();
+  return reported(session, std::move(name), drive_and_combine(std::move(batch), std::move(turn)));
 }
 
 }  // namespace tinker::client

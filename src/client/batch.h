@@ -43,6 +43,9 @@ class Batch : public std::enable_shared_from_this<Batch> {
   /// Sends everything and ends when every future has ended. `turn` is for the range given.
   static async::Task<> drive(std::shared_ptr<Batch> self, std::shared_ptr<Sequencer::Turn> turn);
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::shared_ptr<session::SessionCore>& session() const noexcept {
+    return core_->session();
+  }
 
  private:
   struct Part {

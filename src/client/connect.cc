@@ -60,6 +60,10 @@ Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
                                    .display_name = std::move(options.display_name),
                                    .environment = std::move(environment),
                                    .transport = std::move(options.transport)};
+  if (options.circuit_breaker) {
+    TINKER_TRY(holder.breakers,
+               http::EndpointBreakers::create(*std::move(options.circuit_breaker), runtime.core()));
+  }
   session::ServiceHandle service(std::move(runtime), holder);
   return std::make_shared<const ServiceState>(
       ServiceState{.service = std::move(service), .options = std::move(holder)});
@@ -76,7 +80,8 @@ Future<SamplingClient> restore_sampler(const std::string& text,
                             .headers = std::move(options.headers),
                             .transport_options = std::move(options.transport_options),
                             .transport = std::move(options.transport),
-                            .runtime = std::move(options.runtime)};
+                            .runtime = std::move(options.runtime),
+                            .circuit_breaker = std::move(options.circuit_breaker)};
   auto state = connect(std::move(service), std::move(environment));
   if (!state) return Ready::ready(std::move(state).error());
   options.client.record_stability_info = handle->record_stability_info;

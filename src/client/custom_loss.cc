@@ -8,6 +8,7 @@
 #include "base/logging.h"
 #include "base/strings.h"
 #include "client/batch.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/sequenced.h"
 #include "session/service.h"
@@ -268,8 +269,14 @@ Task<LossHandle> create_loss(std::shared_ptr<session::Service> service,
   auto known = session->custom_losses.find(formula.key());
   if (known == session->custom_losses.end()) {
     auto uploading = upload(session, formula, std::move(trace));
-    TINKER_CO_TRY(auto loss_id, co_await std::move(uploading));
-    known = session->custom_losses.emplace(formula.key(), std::move(loss_id)).first;
+    auto loss_id = co_await std::move(uploading);
+    if (!loss_id.ok()) {
+      if (is_failure(loss_id.error())) {
+        session->telemetry->exception(loss_id.error(), "create_custom_loss");  // R9.13
+      }
+      co_return std::move(loss_id).error();
+    }
+    known = session->custom_losses.emplace(formula.key(), *std::move(loss_id)).first;
   }
   co_return LossHandle(std::move(formula), session->session_id, known->second);
 }

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "client/report.h"
 #include "client/requests.h"
+#include "client/rest.h"
 #include "client/sequenced.h"
 #include "tinker/types/tinker_path.h"
 
@@ -39,12 +41,12 @@ Task<WeightsInfoResponse> ask_weights_info(std::shared_ptr<session::Service> ser
                                            std::string path,
                                            std::optional<TraceContext> trace) {
   TINKER_CO_TRY(auto body, session::json_body(WeightsInfoRequest{.tinker_path = std::move(path)}));
+  RestCall rest = {
+      .method = "get_weights_info_by_tinker_path",
+      .call = {.path = "/api/v1/weights_info", .body = std::move(body), .trace = std::move(trace)}};
   auto opening = service->rest_holder();
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
-  http::Call call = {
-      .path = "/api/v1/weights_info", .body = std::move(body), .trace = std::move(trace)};
-  auto asking =
-      call_with_retries<WeightsInfoResponse>(holder->core(), "get_weights_info", std::move(call));
+  auto asking = call_rest<WeightsInfoResponse>(holder->core(), std::move(rest));
   co_return co_await std::move(asking);
 }
 
@@ -134,9 +136,7 @@ Task<LoadWeightsResponse> load(std::shared_ptr<TrainingCore> core,
   co_return co_await std::move(loading);
 }
 
-}  // namespace
-
-Task<std::shared_ptr<TrainingCore>> create_model(std::shared_ptr<Holder> holder,
+Task<std::shared_ptr<TrainingCore>> submit_model(std::shared_ptr<Holder> holder,
                                                  std::string base_model,
                                                  LoraTrainingOptions options,
                                                  std::optional<TraceContext> trace) {
@@ -167,6 +167,18 @@ Task<std::shared_ptr<TrainingCore>> create_model(std::shared_ptr<Holder> holder,
   co_return make_core(holder, std::move(created.model_id));
 }
 
+}  // namespace
+
+Task<std::shared_ptr<TrainingCore>> create_model(std::shared_ptr<Holder> holder,
+                                                 std::string base_model,
+                                                 LoraTrainingOptions options,
+                                                 std::optional<TraceContext> trace) {
+  auto session = holder->core();
+  auto creating =
+      submit_model(std::move(holder), std::move(base_model), std::move(options), std::move(trace));
+  return reported(std::move(session), "create_lora_training_client", std::move(creating));
+}
+
 Task<std::shared_ptr<TrainingCore>> resume_model(std::shared_ptr<session::Service> service,
                                                  session::HolderOptions service_options,
                                                  Resume resume,
@@ -175,7 +187,9 @@ Task<std::shared_ptr<TrainingCore>> resume_model(std::shared_ptr<session::Servic
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
   if (holder->core()->config.create_model_via_load_weights) {
     auto creating = create_via_load(holder, std::move(resume), std::move(trace));
-    co_return co_await std::move(creating);
+    auto running =
+        reported(holder->core(), "create_training_client_from_state", std::move(creating));
+    co_return co_await std::move(running);
   }
   auto asking = weights_info(service, std::move(service_options), resume, trace);
   TINKER_CO_TRY(const auto info, co_await std::move(asking));

@@ -15,7 +15,8 @@ Result<std::shared_ptr<const RestState>> connect_rest(RestOptions options,
                       .api_key = std::move(options.api_key),
                       .transport_options = std::move(options.transport_options),
                       .transport = std::move(options.transport),
-                      .runtime = std::move(options.runtime)},
+                      .runtime = std::move(options.runtime),
+                      .circuit_breaker = std::move(options.circuit_breaker)},
                      std::move(environment)));
   return std::make_shared<const RestState>(
       RestState{.runtime = service->service.runtime(), .options = service->options});

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/state.h"
 #include "tinker/rest_client.h"
@@ -47,12 +48,9 @@ struct RestCall {
 };
 
 template <typename Answer>
-async::Task<Answer> run_rest(RestState::Source source, RestCall rest) {
-  auto opening = rest_holder(std::move(source));
-  TINKER_CO_TRY(const auto holder, co_await std::move(opening));
+async::Task<Answer> call_rest(std::shared_ptr<session::SessionCore> session, RestCall rest) {
   rest.call.headers.add("x-sdk-version", protocol_version());
   rest.call.headers.add("x-sdk-method", rest.method);
-  const auto session = holder->core();
   if constexpr (std::is_void_v<Answer>) {
     auto rounds = session::execute_with_retries<http::Response>(
         session, std::move(rest.method), [session, call = std::move(rest.call)] {
@@ -64,6 +62,16 @@ async::Task<Answer> run_rest(RestState::Source source, RestCall rest) {
     auto calling = call_with_retries<Answer>(session, std::move(rest.method), std::move(rest.call));
     co_return co_await std::move(calling);
   }
+}
+
+template <typename Answer>
+async::Task<Answer> run_rest(RestState::Source source, RestCall rest) {
+  auto opening = rest_holder(std::move(source));
+  TINKER_CO_TRY(const auto holder, co_await std::move(opening));
+  std::string method = rest.method;
+  auto calling = call_rest<Answer>(holder->core(), std::move(rest));
+  auto running = reported(holder->core(), std::move(method), std::move(calling));
+  co_return co_await std::move(running);
 }
 
 template <typename T>

@@ -4,6 +4,7 @@
 
 #include "base/logging.h"
 #include "base/strings.h"
+#include "client/download.h"
 #include "client/rest.h"
 #include "client/weights.h"
 #include "http/url.h"
@@ -195,6 +196,28 @@ Future<CheckpointArchiveUrlResponse> RestClient::get_checkpoint_archive_url(
   if (!path) return Future<CheckpointArchiveUrlResponse>::ready(std::move(path).error());
   return client::start(
       *state_, options_, client::find_archive(state_->source(), *std::move(path), options_.trace));
+}
+
+Future<DownloadedCheckpoint> RestClient::download_checkpoint(std::string tinker_path,
+                                                             std::string folder) const {
+  return download_checkpoint(std::move(tinker_path), std::move(folder), DownloadOptions());
+}
+
+Future<DownloadedCheckpoint> RestClient::download_checkpoint(std::string tinker_path,
+                                                             std::string folder,
+                                                             DownloadOptions options) const {
+  auto path = TinkerPath::parse(tinker_path);
+  if (!path) return Future<DownloadedCheckpoint>::ready(std::move(path).error());
+  if (auto checked = client::check_download(options); !checked.ok()) {
+    return Future<DownloadedCheckpoint>::ready(checked.error());
+  }
+  return client::start(*state_,
+                       options_,
+                       client::download_checkpoint(state_->source(),
+                                                   {.path = *std::move(path),
+                                                    .folder = std::move(folder),
+                                                    .options = std::move(options),
+                                                    .trace = options_.trace}));
 }
 
 Future<std::string> RestClient::copy_weights(std::string tinker_path) const {

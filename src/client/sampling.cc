@@ -5,6 +5,7 @@
 
 #include "base/block_pool.h"
 #include "base/strings.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "session/canceller.h"
 #include "session/dispatch.h"
@@ -187,9 +188,11 @@ Result<void> check_sampler(const SamplingSource& source, const SamplingClientOpt
   return session::validate(options.retry);
 }
 
-Task<std::shared_ptr<SamplingCore>> open_sampler(std::shared_ptr<session::Holder> holder,
-                                                 SamplingSource source,
-                                                 SamplingClientOptions options) {
+namespace {
+
+Task<std::shared_ptr<SamplingCore>> create_sampler(std::shared_ptr<session::Holder> holder,
+                                                   SamplingSource source,
+                                                   SamplingClientOptions options) {
   const auto session = holder->core();
   TINKER_CO_TRY(auto body,
                 session::json_body(CreateSamplingSessionRequest{
@@ -203,6 +206,16 @@ Task<std::shared_ptr<SamplingCore>> open_sampler(std::shared_ptr<session::Holder
   auto creating = session::call_json<CreateSamplingSessionResponse>(session, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   co_return make_sampling_core(holder, answer.sampling_session_id, std::move(options));
+}
+
+}  // namespace
+
+Task<std::shared_ptr<SamplingCore>> open_sampler(std::shared_ptr<session::Holder> holder,
+                                                 SamplingSource source,
+                                                 SamplingClientOptions options) {
+  auto session = holder->core();
+  auto creating = create_sampler(std::move(holder), std::move(source), std::move(options));
+  return reported(std::move(session), "create_sampling_client", std::move(creating));
 }
 
 Result<void> check_sample(const SampleRequest& request) {
@@ -261,13 +274,14 @@ Task<SampleResponse> run_sample(std::shared_ptr<SamplingCore> core,
                                 std::optional<TraceContext> trace) {
   auto wanted = std::allocate_shared<SampleRequest>(base::BlockAllocator<SampleRequest>(),
                                                     std::move(request));
-  return session::execute<SampleResponse>(
+  auto working = session::execute<SampleResponse>(
       core->session(),
       std::move(retry_handler),
       "sample",
       [core, wanted = std::move(wanted), trace = std::move(trace)] {
         return attempt(core, wanted, trace);
       });
+  return reported(core->session(), "sample", std::move(working));
 }
 
 }  // namespace tinker::client

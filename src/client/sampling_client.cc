@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "client/connect.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/sampling.h"
 #include "client/state.h"
@@ -73,7 +74,8 @@ Task<std::string> read_base_model(std::shared_ptr<SamplingCore> core,
                      .trace = std::move(trace)};
   auto asking = client::call_with_retries<GetSamplerResponse>(
       core->session(), "get_sampler", std::move(call));
-  TINKER_CO_TRY(auto sampler, co_await std::move(asking));
+  auto running = client::reported(core->session(), "get_base_model", std::move(asking));
+  TINKER_CO_TRY(auto sampler, co_await std::move(running));
   co_return std::move(sampler.base_model);
 }
 

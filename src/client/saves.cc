@@ -17,10 +17,13 @@ namespace {
 
 constexpr std::string_view kEndpoint = "a save";
 
-/// How far the server's clock is ahead of ours, as the answer tells. To the second.
-system_clock::duration clock_offset(const http::Response& answer, system_clock::time_point now) {
+/// What the server's clock showed so long ago, to the second; ours, if the answer has no date.
+system_clock::time_point server_time(const http::Response& answer,
+                                     system_clock::time_point ours,
+                                     std::chrono::nanoseconds ago) {
   const auto date = http::parse_http_date(answer.headers.find("date").value_or(""));
-  return date ? *date - now : system_clock::duration::zero();
+  return (date ? system_clock::time_point(*date) : ours) -
+         std::chrono::duration_cast<system_clock::duration>(ago);
 }
 
 Task<std::optional<Checkpoint>> find_checkpoint(std::shared_ptr<session::SessionCore> session,
@@ -43,7 +46,7 @@ Task<std::optional<Checkpoint>> find_checkpoint(std::shared_ptr<session::Session
 Task<UntypedApiFuture> save_round(std::shared_ptr<session::SessionCore> session,
                                   http::Call call,
                                   std::shared_ptr<SaveAttempts> attempts) {
-  const auto began = session->runtime->clock().wall_time();
+  const auto began = session->now();
   auto asking = session->api->fetch(std::move(call), session->tokens);
   const auto answer = co_await std::move(asking);
   if (!answer.ok()) {
@@ -57,10 +60,12 @@ Task<UntypedApiFuture> save_round(std::shared_ptr<session::SessionCore> session,
         *answer, std::string(kEndpoint), *session->api);
   }
   if (answer->status == 409 && attempts->unanswered_since) {
-    const auto offset = clock_offset(*answer, session->runtime->clock().wall_time());
+    // Not by two looks at the clock on the wall: somebody may set it between them.
+    const auto earliest = server_time(*answer,
+                                      session->runtime->clock().wall_time(),
+                                      session->now() - *attempts->unanswered_since);
     auto looking = find_checkpoint(session, attempts);
     const auto checkpoint = co_await std::move(looking);
-    const auto earliest = *attempts->unanswered_since + offset;
     if (checkpoint.ok() && *checkpoint && (*checkpoint)->time.instant() >= earliest) {
       attempts->saved_as = (*checkpoint)->tinker_path;
       co_return UntypedApiFuture();

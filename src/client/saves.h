@@ -17,7 +17,7 @@ struct SaveAttempts {
   std::string model_id = {};
   std::string checkpoint_id = {};  ///< "weights/step-10".
   /// When an attempt began that got no answer, the first one: it may have been carried out.
-  std::optional<std::chrono::system_clock::time_point> unanswered_since = {};
+  std::optional<async::TimePoint> unanswered_since = {};
   /// The path of the checkpoint, when such an attempt turns out to have made it.
   std::optional<std::string> saved_as = {};
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "async/task.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/saves.h"
 #include "client/state.h"
@@ -36,9 +37,8 @@ inline async::Task<UntypedApiFuture> submit(std::shared_ptr<session::SessionCore
   co_return co_await std::move(rounds);
 }
 
-/// Submits in its turn, then waits for the result (R7.9).
 template <typename Answer>
-async::Task<Answer> run_in_turn(std::shared_ptr<TrainingCore> core, Sequenced work) {
+async::Task<Answer> run_sequenced(std::shared_ptr<TrainingCore> core, Sequenced work) {
   const auto session = core->session();
   const auto started = session->now();
   auto entering = work.turn->enter();
@@ -69,6 +69,13 @@ async::Task<Answer> run_in_turn(std::shared_ptr<TrainingCore> core, Sequenced wo
   const auto context = co_await ask;
   if (!answer.ok() && !context.scope->is_cancelled()) work.turn->fail(answer.error());
   co_return answer;
+}
+
+/// Submits in its turn, then waits for the result (R7.9).
+template <typename Answer>
+async::Task<Answer> run_in_turn(std::shared_ptr<TrainingCore> core, Sequenced work) {
+  std::string name = work.submission.name;
+  return reported(core->session(), std::move(name), run_sequenced<Answer>(core, std::move(work)));
 }
 
 /// Takes an id for `request` and makes what leaves in its turn. A body that cannot be written takes

@@ -9,6 +9,15 @@ namespace tinker::client {
 
 using async::Task;
 
+Error not_sent(std::string message, const Error& cause) {
+  return {.code = ErrorCode::predecessor_failed,
+          .message = std::move(message),
+          .http_status = cause.http_status,
+          .request_id = cause.request_id,
+          .category = cause.category,
+          .cause = cause.cause.value_or(cause.code)};
+}
+
 IdRange Sequencer::take(std::int64_t count) {
   const detail::MutexLock lock(mutex_);
   const IdRange range = {.first = taken_, .count = count};
@@ -51,15 +60,13 @@ void Sequencer::fail(IdRange range, const Error& cause, const std::string& what)
   const std::int64_t last = range.end() - 1;
   const std::int64_t before = taken();
   if (before == range.end()) return;
-  Error error = {.code = ErrorCode::predecessor_failed,
-                 .message = base::concat("not sent, because an earlier ",
-                                         what,
-                                         " (seq_id ",
-                                         range.first + 1,
-                                         ") failed: ",
-                                         cause.to_string()),
-                 .http_status = cause.http_status,
-                 .request_id = cause.request_id};
+  Error error = not_sent(base::concat("not sent, because an earlier ",
+                                      what,
+                                      " (seq_id ",
+                                      range.first + 1,
+                                      ") failed: ",
+                                      cause.to_string()),
+                         cause);
   for (auto it = waiting_.upper_bound(last); it != waiting_.end(); ++it) it->second.set(error);
   failures_.push_back({.after = last, .before = before, .error = std::move(error)});
 }

@@ -22,6 +22,9 @@ struct IdRange {
   [[nodiscard]] std::int64_t end() const noexcept { return first + count; }
 };
 
+/// The error of a request that is not sent because of `cause`.
+Error not_sent(std::string message, const Error& cause);
+
 /// Hands out the request ids of one training client (R7.1) and lets the requests leave in that
 /// order (R7.2, R7.3).
 ///

@@ -7,6 +7,7 @@
 #include "client/connect.h"
 #include "client/custom_loss.h"
 #include "client/models.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/rest.h"
 #include "client/sampling.h"
@@ -31,7 +32,9 @@ Task<GetServerCapabilitiesResponse> read_capabilities(std::shared_ptr<session::S
                      .trace = std::move(trace)};
   auto asking = client::call_with_retries<GetServerCapabilitiesResponse>(
       holder->core(), "get_server_capabilities", std::move(call));
-  co_return co_await std::move(asking);
+  const auto reporter = service->open_session() ? service->open_session() : holder;
+  auto running = client::reported(reporter->core(), "get_server_capabilities", std::move(asking));
+  co_return co_await std::move(running);
 }
 
 Task<TrainingClient> finish_trainer(Weak service,
@@ -95,6 +98,17 @@ ServiceClient ServiceClient::with(CallOptions options) const {
   ServiceClient copy = *this;
   copy.options_ = std::move(options);
   return copy;
+}
+
+ServiceClient ServiceClient::with_new_session() const {
+  session::ServiceHandle service(state_->service.runtime(), state_->options);
+  const ServiceClient fresh(std::make_shared<const ServiceState>(
+      ServiceState{.service = std::move(service), .options = state_->options}));
+  return fresh.with(options_);
+}
+
+const Runtime& ServiceClient::runtime() const noexcept {
+  return state_->service.runtime();
 }
 
 Future<GetServerCapabilitiesResponse> ServiceClient::get_server_capabilities() const {
@@ -209,6 +223,19 @@ void ServiceClient::close_after(bool is_success) const {
              warn,
              "the session could not be closed: ",
              closed.error().to_string());
+}
+
+std::vector<CircuitBreakerStatus> ServiceClient::circuit_breakers() const {
+  const auto& breakers = state_->options.breakers;
+  return breakers ? breakers->status() : std::vector<CircuitBreakerStatus>();
+}
+
+void ServiceClient::reset_circuit_breakers() const {
+  if (const auto& breakers = state_->options.breakers) breakers->reset();
+}
+
+void ServiceClient::reset_circuit_breakers(std::string_view endpoint) const {
+  if (const auto& breakers = state_->options.breakers) breakers->reset(endpoint);
 }
 
 std::string ServiceClient::get_console_url() const {

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/console_urls.h"
 #include "base/strings.h"
 #include "client/batch.h"
 #include "client/custom_loss.h"
+#include "client/report.h"
 #include "client/requests.h"
 #include "client/sampling.h"
 #include "client/sequenced.h"
 #include "client/state.h"
-#include "session/console_urls.h"
 #include "tinker/types/tinker_path.h"
 
 namespace tinker {
@@ -103,6 +104,7 @@ Result<Sequenced> sequence_save(const std::shared_ptr<TrainingCore>& core,
   const TinkerPath path = {
       .training_run_id = core->model_id, .kind = kind, .name = named(request.path)};
   submission.call.max_retries = 0;
+  submission.call.is_repeatable = false;  // that an answer was lost must be known
   TINKER_TRY(auto work, sequence(core, options.trace, std::move(submission), std::move(request)));
   work.save = std::make_shared<SaveAttempts>(
       SaveAttempts{.model_id = core->model_id, .checkpoint_id = path.checkpoint_id()});
@@ -188,7 +190,8 @@ Task<GetInfoResponse> read_info(std::shared_ptr<TrainingCore> core,
       .path = "/api/v1/get_info", .body = std::move(body), .trace = std::move(trace)};
   auto asking =
       client::call_with_retries<GetInfoResponse>(core->session(), "get_info", std::move(call));
-  co_return co_await std::move(asking);
+  auto running = client::reported(core->session(), "get_info", std::move(asking));
+  co_return co_await std::move(running);
 }
 
 }  // namespace
@@ -457,7 +460,7 @@ const std::string& TrainingClient::model_id() const noexcept {
 }
 
 std::string TrainingClient::get_console_url() const {
-  return session::console_training_run_url(state_->core->model_id);
+  return base::console_training_run_url(state_->core->model_id);
 }
 
 }  // namespace tinker

@@ -16,6 +16,7 @@ using async::Task;
 namespace {
 
 constexpr int kMaxRedirects = 10;
+constexpr std::chrono::seconds kMaxBreakerWait{60};
 constexpr std::size_t kMaxErrorText = 4096;
 // Shorter texts would take ordinary words out of messages.
 constexpr std::size_t kMinSecretLength = 8;
@@ -134,17 +135,22 @@ struct ApiClient::Attempt {
   [[nodiscard]] std::string name() const {
     return base::concat(to_string(call.method), " ", endpoint());
   }
+  [[nodiscard]] bool has_retries() const noexcept {
+    return retries + rejections < call.max_retries;
+  }
 
   Call call;
   std::shared_ptr<TokenProvider> tokens;
   std::optional<Pool::Lease> lease = {};  // once it has begun
   int retries = 0;
+  int rejections = 0;                   // by the circuit breaker
   std::chrono::nanoseconds delay = {};  // before the next retry
   // Of the attempt under way.
   async::TimePoint started = {};
   Secret token = {};
   std::string url = {};
   int redirects = 0;
+  std::optional<CircuitBreaker::Permit> permit = {};
 };
 
 ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
@@ -185,6 +191,10 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
                                   Accepts accepts) {
   TINKER_CO_TRY(self->begin(*state));
   while (true) {
+    if (self->options_.breakers && state->call.is_guarded) {
+      auto passing = pass_breaker(self, state);
+      TINKER_CO_TRY(co_await std::move(passing));
+    }
     state->started = self->core_->loop()->now();
     if (const Secret* known = state->tokens ? state->tokens->known_token() : nullptr) {
       state->token = *known;
@@ -208,6 +218,41 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
   }
 }
 
+Task<> ApiClient::pass_breaker(std::shared_ptr<ApiClient> self, std::shared_ptr<Attempt> state) {
+  while (true) {
+    auto permit = self->options_.breakers->try_acquire(state->endpoint());
+    if (permit.ok()) {
+      state->permit = *std::move(permit);
+      co_return Result<void>();
+    }
+    Error error = std::move(permit).error();
+    const auto wait = error.retry.after.value_or(std::chrono::milliseconds::zero());
+    auto whence = async::this_context();
+    const auto context = co_await whence;
+    if (!state->has_retries() || wait > kMaxBreakerWait || async::expires_within(context, wait)) {
+      co_return std::move(error).with_context(state->name());
+    }
+    ++state->rejections;
+    auto pause = async::sleep_for(wait);
+    TINKER_CO_TRY(co_await pause);
+  }
+}
+
+void ApiClient::tell_breaker(Attempt& state, const Result<Response>& result) {
+  if (!state.permit) return;
+  if (!result.ok()) {
+    state.permit->record(result.error());
+  } else if (is_proxy_rejection(*result)) {
+    state.permit->record({.code = ErrorCode::connection_failed});
+  } else if (result->status >= 400) {
+    state.permit->record(
+        {.code = error_code_for_status(result->status), .http_status = result->status});
+  } else {
+    state.permit->success();
+  }
+  state.permit.reset();
+}
+
 Result<void> ApiClient::begin(Attempt& state) {
   Call& call = state.call;
   if (call.trace) {
@@ -216,6 +261,7 @@ Result<void> ApiClient::begin(Attempt& state) {
   if (call.method != Method::get && call.idempotency_key.empty()) {
     call.idempotency_key = base::concat("tinker-cpp-retry-", core_->rng().uuid4());
   }
+  if (options_.is_single_attempt) call.max_retries = 0;
   add_secret(call.secret.expose());
   state.lease.emplace(pool(call.pool).lease());
   return {};
@@ -240,6 +286,7 @@ ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
     }
     result = std::move(target).error();
   }
+  tell_breaker(state, result);
   log_attempt(state, result);
   const auto delay = retry_delay(state, result);
   if (!delay) return Next::done;
@@ -251,7 +298,7 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
                                                                const Result<Response>& result) {
   const bool is_worth_a_retry =
       result.ok() ? should_retry(*result) : is_transport_error(result.error());
-  if (!is_worth_a_retry || state.retries >= state.call.max_retries) return std::nullopt;
+  if (!is_worth_a_retry || !state.has_retries()) return std::nullopt;
 
   std::chrono::nanoseconds delay = backoff_delay(state.retries, core_->rng().uniform());
   if (result.ok()) {
@@ -260,6 +307,7 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
   ++state.retries;
   core_->events().publish({.name = "http.retry",
                            .endpoint = state.endpoint(),
+                           .session_id = session_id_,
                            .http_status = result.ok() ? result->status : 0,
                            .attempt = state.retries,
                            .elapsed = delay});
@@ -315,7 +363,8 @@ Request ApiClient::make_request(const Attempt& state) const {
                      .url = state.url,
                      .body = call.body,
                      .timeouts = timeouts_of(call),
-                     .channel = state.lease->channel()};
+                     .channel = state.lease->channel(),
+                     .is_repeatable = call.is_repeatable};
   Headers& headers = request.headers;
   headers.reserve(24, 960);  // about what they need, at once
   for (const auto& [name, value] : call.method == Method::get ? get_headers_ : post_headers_) {
@@ -372,6 +421,7 @@ void ApiClient::log_attempt(const Attempt& attempt, const Result<Response>& resu
   if (core_->events().is_observed()) {
     Event event = {.name = "http.response",
                    .endpoint = attempt.endpoint(),
+                   .session_id = session_id_,
                    .attempt = attempt.retries,
                    .elapsed = elapsed,
                    .bytes_sent = view(attempt.call.body).size()};

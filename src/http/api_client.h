@@ -10,6 +10,7 @@
 
 #include "async/runtime_core.h"
 #include "async/task.h"
+#include "http/endpoint_breakers.h"
 #include "http/pool.h"
 #include "http/token_provider.h"
 #include "tinker/http.h"
@@ -41,17 +42,26 @@ struct Call {
   Secret secret = {};
   /// Off: an answer that redirects is the answer.
   bool follow_redirects = true;
+  /// `Request::is_repeatable`.
+  bool is_repeatable = true;
+  /// Off: no circuit breaker holds it up or learns from it. For what keeps a session alive, what
+  /// tells of its end, and what brings results of work that was accepted.
+  bool is_guarded = true;
 };
 
 struct ApiClientOptions {
   std::string base_url = {};  ///< Normalised.
   /// User headers, over those of the environment; sent with every request, never logged.
   Headers default_headers = {};
+  /// No call is repeated, whatever it asks for.
+  bool is_single_attempt = false;
+  /// Null: endpoints that fail are called all the same.
+  std::shared_ptr<EndpointBreakers> breakers = {};
 };
 
 /// Makes calls: headers of PROTOCOL 3, the credential, retries of R5.2, redirects, the empty-400
-/// rule, deprecation notices, events and log lines without secrets. One per holder: its pools are
-/// its own. Loop thread only.
+/// rule, deprecation notices, circuit breakers, events and log lines without secrets. One per
+/// holder: its pools are its own. Loop thread only.
 class ApiClient : public std::enable_shared_from_this<ApiClient> {
  public:
   ApiClient(std::shared_ptr<async::RuntimeCore> core,
@@ -59,7 +69,8 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
             ApiClientOptions options);
 
   /// The answer to `call` after the HTTP layer's retries, whatever its status; an error when there
-  /// is none, or when the credential could not be had.
+  /// is none, when the credential could not be had, or when a circuit breaker stays open for longer
+  /// than the retries or the deadline of the call last.
   async::Task<Response> fetch(Call call, std::shared_ptr<TokenProvider> tokens);
   /// As `fetch`, but every status that is not a success is an error (PROTOCOL 6.2).
   async::Task<Response> call(Call call, std::shared_ptr<TokenProvider> tokens);
@@ -71,6 +82,8 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   /// The error of an answer that says no.
   [[nodiscard]] Error status_error(const Response& response) const;
 
+  /// The session that events of its calls belong to, once there is one.
+  void set_session_id(std::string id) { session_id_ = std::move(id); }
   [[nodiscard]] const std::string& base_url() const noexcept { return options_.base_url; }
   [[nodiscard]] const std::shared_ptr<async::RuntimeCore>& core() const noexcept { return core_; }
   [[nodiscard]] Pool& pool(PoolKind kind);
@@ -83,6 +96,11 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   static async::Task<Response> perform(std::shared_ptr<ApiClient> self,
                                        std::shared_ptr<Attempt> state,
                                        Accepts accepts);
+  /// Until the circuit breaker of the endpoint lets the next attempt go. Its waits are retries of
+  /// the call, though nothing was sent, and none is longer than what a server may ask for (R5.2.3).
+  static async::Task<> pass_breaker(std::shared_ptr<ApiClient> self,
+                                    std::shared_ptr<Attempt> state);
+  static void tell_breaker(Attempt& state, const Result<Response>& result);
   Result<void> begin(Attempt& state);
   void begin_attempt(Attempt& state);
   Future<Response> send(const Attempt& state) const;
@@ -102,6 +120,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   std::shared_ptr<async::RuntimeCore> core_;
   std::shared_ptr<Transport> transport_;
   ApiClientOptions options_;
+  std::string session_id_;
   Headers get_headers_;
   Headers post_headers_;
   std::vector<std::string> secrets_;  // most recent last, a handful

@@ -10,6 +10,8 @@ namespace {
 
 // A fast server may not keep the loop from everybody else.
 constexpr int kReadsPerTurn = 4;
+// How long to wait before asking again whether there is room for more of an answer.
+constexpr auto kRoomPause = std::chrono::milliseconds(1);
 // Encrypted at a time, so that little waits outside the codec.
 constexpr std::size_t kEncryptBytes = std::size_t{64} << 10U;
 // What an idle connection may keep of its output buffer.
@@ -145,6 +147,12 @@ void Connection::close(const Error& reason) {
 // ---- input ------------------------------------------------------------------------------------
 
 void Connection::listen() {
+  if (codec_ && !codec_->has_room()) {
+    net_->loop().schedule_after(kRoomPause, [weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && !self->is_closed_) self->listen();
+    });
+    return;
+  }
   socket_->wait_readable([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->on_readable();
   });
@@ -169,6 +177,7 @@ void Connection::read_some() {
       case Socket::Status::ok:
         receive(0, {buffer.data(), got.bytes});
         if (got.bytes < buffer.size()) return;
+        if (codec_ && !codec_->has_room()) return;
         break;
       case Socket::Status::would_block: return;
       case Socket::Status::ended: return on_end();

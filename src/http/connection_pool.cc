@@ -327,7 +327,7 @@ void ConnectionPool::complete(Finished finished, Member& member) {
     member.has_delivered = true;
     return deliver(*transfer);
   }
-  if (finished.is_untouched && !is_shut_down_) {
+  if (finished.is_untouched && transfer->request.is_repeatable && !is_shut_down_) {
     // A server that answers so many per connection and then goes away gets through them all in the
     // end; one that answers none does not.
     if (member.has_delivered && member.codec().is_spent()) transfer->resends = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/strings.h"
 #include "http/ascii.h"
@@ -90,6 +91,13 @@ Result<void> add_response_header(Exchange& exchange,
 }
 
 Result<void> add_response_body(Exchange& exchange, std::string_view piece) {
+  exchange.body_bytes += piece.size();
+  if (BodySink* const sink = exchange.request.sink.get()) {
+    if (!std::exchange(exchange.has_sink_begun, true)) {
+      TINKER_TRY(sink->begin(exchange.response));
+    }
+    return sink->write(piece);
+  }
   const std::size_t limit = exchange.request.max_response_bytes;
   if (piece.size() > limit - exchange.response.body.size()) return too_long(limit);
   exchange.response.body.append(piece);
@@ -97,6 +105,7 @@ Result<void> add_response_body(Exchange& exchange, std::string_view piece) {
 }
 
 Result<void> expect_response_body(Exchange& exchange, std::uint64_t length) {
+  if (exchange.request.sink) return {};
   const std::size_t limit = exchange.request.max_response_bytes;
   if (length > limit) return too_long(limit);
   exchange.response.body.reserve(std::min(static_cast<std::size_t>(length), kMaxReserve));

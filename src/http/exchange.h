@@ -33,6 +33,8 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
     response = {};
     response_head_bytes = 0;
     is_head_complete = false;
+    body_bytes = 0;
+    has_sink_begun = false;
     phase = Phase::waiting;
     body_sent = 0;
   }
@@ -43,6 +45,8 @@ struct Exchange : std::enable_shared_from_this<Exchange> {
   Response response = {};
   std::size_t response_head_bytes = 0;
   bool is_head_complete = false;
+  std::uint64_t body_bytes = 0;  // that came, wherever they went
+  bool has_sink_begun = false;
 
   Phase phase = Phase::waiting;
   TimePoint last_activity = {};
@@ -94,6 +98,9 @@ class Codec {
   /// Drops one that is in flight here; it will not be among the finished ones.
   virtual void cancel(Exchange& exchange) = 0;
 
+  /// Whether all whose answers come can take more of them.
+  [[nodiscard]] virtual bool has_room() const = 0;
+
   /// What is to be sent next; empty when there is nothing. Valid until the next call.
   [[nodiscard]] virtual std::string_view output(TimePoint now) = 0;
   /// So many bytes of `output` have been sent.
@@ -133,6 +140,11 @@ inline bool has_length(const Request& request) noexcept {
          !view(request.body).empty();
 }
 
+/// Whether more of the answer can be taken.
+inline bool has_room(const Exchange& exchange) noexcept {
+  return !exchange.request.sink || exchange.request.sink->has_room();
+}
+
 /// Refuses headers that could end a head early or start another message.
 Result<void> check_headers(const Headers& headers);
 
@@ -141,9 +153,10 @@ Result<void> add_response_header(Exchange& exchange,
                                  std::string_view name,
                                  std::string_view value,
                                  const HeadLimits& limits);
-/// Keeps a piece of an answer's body, within `Request::max_response_bytes`.
+/// Keeps a piece of an answer's body, within `Request::max_response_bytes`, or hands it to the
+/// sink.
 Result<void> add_response_body(Exchange& exchange, std::string_view piece);
-/// Makes room for a body of that length, refusing one that is too long.
+/// Makes room for a body of that length, refusing one that is too long. With a sink, nothing.
 Result<void> expect_response_body(Exchange& exchange, std::uint64_t length);
 
 }  // namespace tinker::http

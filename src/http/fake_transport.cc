@@ -53,15 +53,29 @@ struct FakeTransport::State : std::enable_shared_from_this<State> {
     promise->set(std::move(result));
   }
 
-  void deliver(std::size_t index, FakeReply reply) {
-    if (reply.error) return finish(index, *std::move(reply.error));
+  bool is_open(std::size_t index) {
+    const detail::MutexLock lock(mutex);
+    return open.contains(index);
+  }
+
+  void deliver(std::size_t index, FakeReply reply, http::BodySink* sink) {
+    if (reply.error && (sink == nullptr || reply.body.empty())) {
+      return finish(index, *std::move(reply.error));
+    }
     if (!reply.no_length && !reply.headers.contains("content-length")) {
       reply.headers.set("content-length", std::to_string(reply.body.size()));
     }
-    finish(index,
-           http::Response{.status = reply.status,
-                          .headers = std::move(reply.headers),
-                          .body = std::move(reply.body)});
+    http::Response response = {.status = reply.status, .headers = std::move(reply.headers)};
+    if (sink == nullptr || reply.body.empty()) {
+      response.body = std::move(reply.body);
+      return finish(index, std::move(response));
+    }
+    if (!is_open(index)) return;
+    auto taken = sink->begin(response);
+    if (taken.ok()) taken = sink->write(reply.body);
+    if (!taken.ok()) return finish(index, taken.error());
+    if (reply.error) return finish(index, *std::move(reply.error));
+    finish(index, std::move(response));
   }
 
   void cancel(std::size_t index) {
@@ -132,6 +146,7 @@ Future<http::Response> FakeTransport::send(http::Request request) {
     index = state_->requests.size();
     state_->requests.push_back(
         {.request = request, .path = path, .at = state_->loop->clock().now() - state_->start});
+    state_->requests.back().request.sink.reset();  // whoever waits for the answer holds it
   }
   promise.on_cancel([weak = std::weak_ptr(state_), index] {
     if (const auto state = weak.lock()) state->cancel(index);
@@ -143,10 +158,11 @@ Future<http::Response> FakeTransport::send(http::Request request) {
   state_->loop->post([state = state_, index, request = std::move(request), path = std::move(path)] {
     auto reply = state->answer(request, path);
     if (reply.never) return;
-    if (reply.delay.count() == 0) return state->deliver(index, std::move(reply));
+    const auto sink = request.sink;
+    if (reply.delay.count() == 0) return state->deliver(index, std::move(reply), sink.get());
     const auto delay = reply.delay;
-    state->loop->schedule_after(delay, [state, index, reply = std::move(reply)]() mutable {
-      state->deliver(index, std::move(reply));
+    state->loop->schedule_after(delay, [state, index, sink, reply = std::move(reply)]() mutable {
+      state->deliver(index, std::move(reply), sink.get());
     });
   });
   return future;

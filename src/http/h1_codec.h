@@ -19,6 +19,7 @@ class H1Codec final : public Codec {
   [[nodiscard]] std::size_t capacity() const override { return !is_spent_ && !exchange_ ? 1 : 0; }
   [[nodiscard]] std::size_t in_flight() const override { return exchange_ ? 1 : 0; }
   [[nodiscard]] bool is_spent() const override { return is_spent_; }
+  [[nodiscard]] bool has_room() const override { return !exchange_ || http::has_room(*exchange_); }
 
   void start(std::shared_ptr<Exchange> exchange, TimePoint now) override;
   void cancel(Exchange& exchange) override;

@@ -149,7 +149,7 @@ Result<void> H1Parser::end() {
   }
   return connection_error(
       base::concat("the server closed the connection in the middle of its answer, after ",
-                   exchange_.response.body.size(),
+                   exchange_.body_bytes,
                    " bytes of the body"));
 }
 

@@ -241,6 +241,12 @@ std::optional<std::size_t> H2Session::peer_limit() const {
                                              NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 }
 
+bool H2Session::has_room() const {
+  if (sinks_ == 0) return true;
+  return std::ranges::all_of(
+      slots_, [](const auto& exchange) { return !exchange || http::has_room(*exchange); });
+}
+
 bool H2Session::is_spent() const {
   return is_ended_ || is_going_away_ || nghttp2_session_check_request_allowed(session_.get()) == 0;
 }
@@ -260,6 +266,7 @@ void H2Session::start(std::shared_ptr<Exchange> exchange, TimePoint now) {
     free_slots_.pop_back();
   }
   Exchange& e = *exchange;
+  if (e.request.sink) ++sinks_;
   slots_[e.slot] = std::move(exchange);
   e.stream_id = submit(e);
   if (e.stream_id < 0) {
@@ -308,6 +315,7 @@ Exchange* H2Session::find(std::int32_t stream_id) const {
 
 std::shared_ptr<Exchange> H2Session::release(const Exchange& exchange) {
   free_slots_.push_back(exchange.slot);
+  if (exchange.request.sink) --sinks_;
   return std::exchange(slots_[exchange.slot], nullptr);
 }
 
@@ -390,7 +398,7 @@ void H2Session::on_closed(Exchange& exchange, std::uint32_t error_code) {
   // An answer of the length it promised is complete, however its stream ends.
   const auto length = exchange.response.headers.find("content-length");
   if (exchange.is_head_complete && length &&
-      number_or<std::uint64_t>(*length, UINT64_MAX) == exchange.response.body.size()) {
+      number_or<std::uint64_t>(*length, UINT64_MAX) == exchange.body_bytes) {
     return finish(release(exchange));
   }
   if (error_code == NGHTTP2_REFUSED_STREAM) {

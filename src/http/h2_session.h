@@ -31,6 +31,7 @@ class H2Session final : public Codec {
   [[nodiscard]] std::optional<std::size_t> peer_limit() const override;
   void assume_peer_limit(std::size_t limit) override { assumed_limit_ = limit; }
   [[nodiscard]] bool is_spent() const override;
+  [[nodiscard]] bool has_room() const override;
 
   void start(std::shared_ptr<Exchange> exchange, TimePoint now) override;
   /// Resets its stream; the others go on.
@@ -66,6 +67,7 @@ class H2Session final : public Codec {
   // nghttp2 knows an exchange by its slot alone, so that it can never reach one that is gone.
   std::vector<std::shared_ptr<Exchange>> slots_;
   std::vector<std::size_t> free_slots_;
+  std::size_t sinks_ = 0;  // exchanges whose bodies go elsewhere
   std::string out_;
   std::size_t out_sent_ = 0;
   std::size_t assumed_limit_ = 100;  // as recommended (RFC 9113, section 6.5.2)

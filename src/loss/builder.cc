@@ -1,6 +1,8 @@
 #include "loss/builder.h"
 
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "base/strings.h"
 #include "loss/graph_reader.h"
@@ -20,6 +22,10 @@ Json encode(const Json& argument) {
   return object("float", *number > 0.0 ? "inf" : "-inf");
 }
 
+/// torch.fx names no node like a function of Python's own.
+constexpr std::array<std::string_view, 12> kPythonNames = {
+    "abs", "all", "any", "bool", "float", "int", "max", "min", "pow", "round", "slice", "sum"};
+
 /// What an operation on numbers alone gives: it has no formula to go into.
 Json orphan() {
   return object("orphan", nullptr);
@@ -29,6 +35,7 @@ Json orphan() {
 
 std::shared_ptr<Builder> Builder::begin(std::span<const CustomLossInput> inputs) {
   auto builder = std::make_shared<Builder>();
+  for (const auto name : kPythonNames) builder->names_[std::string(name)] = 1;
   for (const auto& input : inputs) {
     builder->names_[input.name] = 1;
     builder->graph_.nodes.push_back(

@@ -160,7 +160,8 @@ Task<FuturesRetrieveResponse> BatchPoller::ask(std::shared_ptr<BatchPoller> self
                      .timeout = kTimeout,
                      .timeout_text = "45.0",
                      .max_retries = 0,
-                     .loggable = self->sampling_session_id_};
+                     .loggable = self->sampling_session_id_,
+                     .is_guarded = false};
   auto calling = call_json<FuturesRetrieveResponse>(self->session_, std::move(call));
   co_return co_await std::move(calling);
 }

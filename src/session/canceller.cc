@@ -44,7 +44,8 @@ Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session, std::stri
                      .pool = http::PoolKind::retrieve_promise,
                      .timeout = kTimeout,
                      .max_retries = 0,
-                     .loggable = std::move(request_id)};
+                     .loggable = std::move(request_id),
+                     .is_guarded = false};
   auto calling = session->api->call(std::move(call), session->tokens);
   co_return co_await std::move(calling);
 }

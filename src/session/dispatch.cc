@@ -96,6 +96,8 @@ std::int64_t estimate_bytes(const ModelInput& input) {
 Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
                                      std::int64_t estimated_bytes,
                                      UniqueFunction<Task<UntypedApiFuture>()> make_call) {
+  auto whence = async::this_context();
+  const auto context = co_await whence;
   const auto watch = std::make_shared<Watch>(session->runtime, "submission of a sample", "");
   auto gates = try_gates(*session, estimated_bytes);
   if (!gates) {
@@ -114,7 +116,7 @@ Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
       auto result = co_await std::move(round);
       if (result.ok()) co_return result;
       if (is_slow_down(*session, result.error())) break;
-      const auto delay = rounds.after(result.error());
+      const auto delay = rounds.after(result.error(), context);
       if (!delay) co_return result;
       auto pause = async::sleep_for(*delay);
       TINKER_CO_TRY(co_await pause);

@@ -130,7 +130,8 @@ Result<Task<http::Response>> PollLoop::next() {
                                          .timeout = kTimeout,
                                          .max_retries = 0,
                                          .loggable = request_.request_id,
-                                         .trace = request_.trace},
+                                         .trace = request_.trace,
+                                         .is_guarded = false},
                               session_->tokens);
 }
 

@@ -33,7 +33,8 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
                                     .body = body,
                                     .pool = http::PoolKind::session,
                                     .timeout = seconds(10),
-                                    .max_retries = 0},
+                                    .max_retries = 0,
+                                    .is_guarded = false},
                                    session->tokens);
     const auto answer = co_await std::move(beat);
     const async::TimePoint now = session->now();
@@ -78,7 +79,8 @@ Task<ClientDynamicConfigResponse> fetch_dynamic_config(std::shared_ptr<SessionCo
                                                         .body = body,
                                                         .pool = http::PoolKind::session,
                                                         .timeout = seconds(10),
-                                                        .max_retries = 0});
+                                                        .max_retries = 0,
+                                                        .is_guarded = false});
   co_return co_await std::move(answer);
 }
 

@@ -62,8 +62,10 @@ CreateSessionRequest session_request(const HolderOptions& options) {
 Task<ClientConfigResponse> fetch_config(std::shared_ptr<SessionCore> core,
                                         std::shared_ptr<http::TokenProvider> tokens,
                                         http::Body body) {
-  http::Call request = {
-      .path = "/api/v1/client/config", .body = std::move(body), .pool = http::PoolKind::config};
+  http::Call request = {.path = "/api/v1/client/config",
+                        .body = std::move(body),
+                        .pool = http::PoolKind::config,
+                        .is_guarded = false};
   auto call = core->api->call(std::move(request), std::move(tokens));
   TINKER_CO_TRY(const auto response, co_await std::move(call));
   co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config", *core->api);
@@ -88,6 +90,7 @@ Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest re
   auto creating = call_json<CreateSessionResponse>(core, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   core->session_id = answer.session_id;
+  core->api->set_session_id(answer.session_id);
   log_messages(*core, answer);
   TINKER_LOG(core->logger(), info, "session ", core->session_id, " started");
   co_return Result<void>();
@@ -97,7 +100,8 @@ Task<> post_finish(std::shared_ptr<SessionCore> core, http::Body body) {
   http::Call request = {.path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
                         .endpoint = "/api/v1/sessions/{id}/finish",
                         .body = std::move(body),
-                        .pool = http::PoolKind::train};
+                        .pool = http::PoolKind::train,
+                        .is_guarded = false};
   auto call = core->api->call(std::move(request), core->tokens);
   TINKER_CO_TRY(co_await std::move(call));
   co_return Result<void>();
@@ -119,11 +123,15 @@ Task<std::shared_ptr<Holder>> Holder::open(std::shared_ptr<async::RuntimeCore> r
   const std::shared_ptr<Holder> holder(new Holder());
   const auto core = holder->core_;
   core->runtime = runtime;
+  core->is_single_attempt = options.is_single_attempt;
   TINKER_CO_TRY(const auto base_url, resolve_base_url(options.base_url, options.environment));
   core->api = std::make_shared<http::ApiClient>(
       runtime,
       options.transport,
-      http::ApiClientOptions{.base_url = base_url, .default_headers = default_headers(options)});
+      http::ApiClientOptions{.base_url = base_url,
+                             .default_headers = default_headers(options),
+                             .is_single_attempt = options.is_single_attempt,
+                             .breakers = options.breakers});
   core->scope->attach(runtime->scope());
   holder->telemetry_scope_->attach(runtime->scope());
 
@@ -203,10 +211,13 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
   core->api = std::make_shared<http::ApiClient>(
       runtime,
       options.transport,
-      http::ApiClientOptions{.base_url = base_url, .default_headers = default_headers(options)});
+      http::ApiClientOptions{.base_url = base_url,
+                             .default_headers = default_headers(options),
+                             .breakers = options.breakers});
   core->configure(handle.config);
   core->dynamic_config = handle.dynamic_config;
   core->session_id = handle.session_id;
+  core->api->set_session_id(handle.session_id);
   const CredentialOptions credentials = {
       .api_key = options.api_key, .env = options.environment, .base_url = base_url};
   TINKER_TRY(const auto source, select_credential(credentials, false));

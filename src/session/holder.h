@@ -30,6 +30,8 @@ struct HolderOptions {
   std::optional<std::string> display_name = {};
   Environment environment = {};
   std::shared_ptr<http::Transport> transport = {};
+  std::shared_ptr<http::EndpointBreakers> breakers = {};  ///< Null: none.
+  bool is_single_attempt = false;  ///< Nothing is repeated, and no 402 waited out.
 };
 
 /// Owns the connection to one server: configuration, credential, telemetry and, if it has one, the

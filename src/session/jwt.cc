@@ -1,5 +1,6 @@
 #include "session/jwt.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -73,6 +74,7 @@ Result<JwtClaims> parse_jwt(const Secret& jwt) {
   }
   const JsonView root = document->root();
   return JwtClaims{.exp = number_claim(root, "exp"),
+                   .iat = number_claim(root, "iat"),
                    .sub = text_claim(root, "sub"),
                    .org_id = text_claim(root, "org_id"),
                    .email = text_claim(root, "email"),
@@ -84,7 +86,8 @@ std::optional<double> seconds_left(const Secret& jwt, std::chrono::system_clock:
   if (!claims) return std::nullopt;
   const std::optional<double> exp = claims->exp;
   if (!exp) return std::nullopt;
-  return *exp - std::chrono::duration<double>(now.time_since_epoch()).count();
+  const double ours = std::chrono::duration<double>(now.time_since_epoch()).count();
+  return *exp - std::max(ours, claims->iat.value_or(ours));
 }
 
 bool is_identity_jwt(const Secret& credential) {

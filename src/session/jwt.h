@@ -14,6 +14,7 @@ namespace tinker::session {
 /// What we read of a JSON Web Token. The signature is the server's business and is not checked.
 struct JwtClaims {
   std::optional<double> exp = {};  ///< When it ends, in Unix seconds.
+  std::optional<double> iat = {};  ///< When it was made.
   std::optional<std::string> sub = {};
   std::optional<std::string> org_id = {};
   std::optional<std::string> email = {};
@@ -28,6 +29,7 @@ struct JwtClaims {
 Result<JwtClaims> parse_jwt(const Secret& jwt);
 
 /// The seconds `jwt` has left at `now`, less than 0 once it ended; nothing when it does not say.
+/// Never more than its whole life: a clock that is behind must not make it longer.
 [[nodiscard]] std::optional<double> seconds_left(const Secret& jwt,
                                                  std::chrono::system_clock::time_point now);
 

@@ -95,7 +95,8 @@ Task<Secret> JwtProvider::fetch(std::shared_ptr<http::ApiClient> api,
                                 std::shared_ptr<http::TokenProvider> raw) {
   http::Call call = {.path = kPath,
                      .body = std::make_shared<const std::string>("{}"),
-                     .pool = http::PoolKind::auth};
+                     .pool = http::PoolKind::auth,
+                     .is_guarded = false};
   auto request = api->call(std::move(call), std::move(raw));
   TINKER_CO_TRY(const auto response, co_await std::move(request));
   // The decoder's own message would quote what it found, which may be the token.

@@ -79,7 +79,7 @@ void report_poll_failure(const SessionCore& session,
           {"should_retry", failure.kind != PollErrorKind::fatal},
           {"is_user_error", status >= 400 && status < 500 && status != 408},
           {"exception", error.to_string()},
-          {"exception_type", telemetry::error_type(error.code)},
+          {"exception_type", telemetry::error_type(error)},
           {"iteration", progress.iteration},
           {"elapsed_time", elapsed_s(session, progress.started)},
           {"bad_request_retries", progress.bad_request_retries},
@@ -120,8 +120,7 @@ void report_unreadable_result(const SessionCore& session,
                               const Error& why) {
   if (!is_reported(session)) return;
   JsonObject data = begin(request);
-  append(data,
-         {{"exception", why.to_string()}, {"exception_type", telemetry::error_type(why.code)}});
+  append(data, {{"exception", why.to_string()}, {"exception_type", telemetry::error_type(why)}});
   if (result.is_protobuf) {
     append(data, {{"proto_bytes_len", result.body_bytes}});
   } else {

@@ -29,19 +29,32 @@ bool is_end_of_operation(const Error& error) noexcept {
          error.code == ErrorCode::closed || error.code == ErrorCode::stuck;
 }
 
+std::optional<std::chrono::nanoseconds> breaker_wait(const Error& error,
+                                                     const async::Context& context) {
+  if (error.code != ErrorCode::circuit_open || !error.retry.after) return std::nullopt;
+  if (async::expires_within(context, *error.retry.after)) return std::nullopt;
+  return *error.retry.after;
+}
+
 RetryRounds::RetryRounds(std::shared_ptr<SessionCore> session, std::string name)
     : session_(std::move(session)), name_(std::move(name)), started_(session_->now()) {}
 
-std::optional<std::chrono::nanoseconds> RetryRounds::after(const Error& error) {
+std::optional<std::chrono::nanoseconds> RetryRounds::after(const Error& error,
+                                                           const async::Context& context) {
   if (is_end_of_operation(error)) return std::nullopt;
+  if (session_->is_single_attempt) {
+    report(error, false);
+    return std::nullopt;
+  }
   if (error.http_status == 402) {
     if (should_pause_on_billing(*session_)) return BillingPause::kPause;
     report(error, false);
     return std::nullopt;
   }
+  const auto left = kGiveUpAfter - (session_->now() - started_);
+  if (const auto wait = breaker_wait(error, context); wait && *wait < left) return wait;
   const bool retryable = http::is_retryable(error);
   report(error, retryable);
-  const auto left = kGiveUpAfter - (session_->now() - started_);
   if (!retryable || left <= left.zero()) return std::nullopt;
   const seconds wait = rounds_ >= 5 ? kMaxWait : seconds(1 << rounds_);  // 1, 2, 4, 8, 16, 30 …
   ++rounds_;

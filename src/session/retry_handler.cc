@@ -115,9 +115,11 @@ RetryAttempts::RetryAttempts(std::shared_ptr<SessionCore> session,
       name_(std::move(name)),
       started_(session_->now()) {}
 
-std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& error) {
+std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& error,
+                                                                   const async::Context& context) {
   if (!handler_->config().enable_retry_logic || is_end_of_operation(error)) return std::nullopt;
-  const bool is_repeated = is_repeatable(handler_->config(), error);
+  const auto wait = breaker_wait(error, context);
+  const bool is_repeated = wait || is_repeatable(handler_->config(), error);
   ++failures_;
   report_failure(*session_,
                  {.event = "operation.attempt_failed",
@@ -132,8 +134,8 @@ std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& 
     TINKER_LOG(session_->logger(), error, name_, " failed for good: ", error.to_string());
     return std::nullopt;
   }
-  const auto delay =
-      retry_delay(handler_->config(), failures_ - 1, session_->runtime->rng().uniform());
+  const auto delay = wait.value_or(
+      retry_delay(handler_->config(), failures_ - 1, session_->runtime->rng().uniform()));
   TINKER_LOG(session_->logger(),
              debug,
              name_,

@@ -103,12 +103,14 @@ class RetryAttempts {
   /// How long to wait before the next attempt; nothing when there was no error, when it is final,
   /// or when repetition is off.
   template <typename T>
-  std::optional<std::chrono::nanoseconds> after(const Result<T>& result) {
-    return result.ok() ? std::nullopt : after_error(result.error());
+  std::optional<std::chrono::nanoseconds> after(const Result<T>& result,
+                                                const async::Context& context) {
+    return result.ok() ? std::nullopt : after_error(result.error(), context);
   }
 
  private:
-  std::optional<std::chrono::nanoseconds> after_error(const Error& error);
+  std::optional<std::chrono::nanoseconds> after_error(const Error& error,
+                                                      const async::Context& context);
 
   std::shared_ptr<SessionCore> session_;
   std::shared_ptr<const RetryHandler> handler_;
@@ -137,22 +139,23 @@ async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
   }
   RetryHandler::Operation operation(handler);
   auto ask = async::this_context();
-  const async::Context outer = co_await ask;
-  operation.begin(*outer.scope);
-  auto enter = async::EnterScope(*operation.scope());
+  async::Context context = co_await ask;
+  operation.begin(*context.scope);
+  context.scope = operation.scope().get();
+  auto enter = async::EnterScope(*context.scope);
   co_await enter;
   RetryAttempts attempts(std::move(session), std::move(handler), std::move(name));
-  while (!operation.scope()->is_cancelled()) {
+  while (!context.scope->is_cancelled()) {
     auto attempt = make();
     auto wait = std::move(attempt).late();
     auto result = co_await wait;
     if ((*result).ok()) operation.succeeded();
-    const auto delay = attempts.after(*result);
+    const auto delay = attempts.after(*result, context);
     if (!delay) co_return *std::move(result);
     auto pause = async::sleep_for(*delay);
     TINKER_CO_TRY(co_await pause);
   }
-  co_return operation.scope()->reason();
+  co_return context.scope->reason();
 }
 
 }  // namespace detail

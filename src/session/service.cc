@@ -1,6 +1,6 @@
 #include "session/service.h"
 
-#include "session/console_urls.h"
+#include "base/console_urls.h"
 
 namespace tinker::session {
 
@@ -91,7 +91,8 @@ void Service::abandon() {
 
 std::string Service::console_url() const {
   const ::tinker::detail::MutexLock lock(mutex_);
-  return session_id_.empty() ? console_sessions_url() : console_session_url(session_id_);
+  return session_id_.empty() ? base::console_sessions_url()
+                             : base::console_session_url(session_id_);
 }
 
 struct ServiceHandle::Guard {

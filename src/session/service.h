@@ -30,6 +30,11 @@ class Service : public std::enable_shared_from_this<Service> {
   async::Task<std::shared_ptr<Holder>> session_holder();
   async::Task<std::shared_ptr<Holder>> rest_holder();
 
+  /// The holder with the session, if that has begun. Loop thread.
+  [[nodiscard]] const std::shared_ptr<Holder>& open_session() const noexcept {
+    return session_.holder;
+  }
+
   /// Finishes the session, if there is one, with `reason`, then ends everything: what is in flight
   /// fails with `closed` (R1.12 to R1.15). The error of the finish request comes out at the end. A
   /// second call does nothing. Run it below the runtime's scope, not below this one's.

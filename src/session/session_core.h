@@ -33,6 +33,7 @@ struct SessionCore {
   ClientDynamicConfigResponse dynamic_config = {};
   std::string session_id = {};  ///< Empty in a session-less holder.
   BillingPause billing = {};
+  bool is_single_attempt = false;  ///< As `HolderOptions` says.
 
   // Dispatch limits (R10.4, R6.9); the byte limits come from the configuration.
   async::Semaphore sample_dispatch = async::Semaphore::counting(400);

@@ -81,6 +81,7 @@ std::string_view error_type(ErrorCode code) noexcept {
     case ErrorCode::deadline_exceeded: return "TimeoutError";
     case ErrorCode::predecessor_failed: return "PredecessorFailedError";
     case ErrorCode::closed: return "RuntimeError";
+    case ErrorCode::circuit_open: return "CircuitOpenError";
     case ErrorCode::io_error: return "OSError";
     case ErrorCode::internal: return "InternalError";
     case ErrorCode::stuck:
@@ -101,6 +102,24 @@ std::string_view error_type(ErrorCode code) noexcept {
     case ErrorCode::request_failed: return "RequestFailedError";
   }
   return "TinkerError";
+}
+
+namespace {
+
+bool is_expired_promise(const Error& error) noexcept {
+  return error.code == ErrorCode::expired && error.retry.retryable;
+}
+
+}  // namespace
+
+std::string_view error_type(const Error& error) noexcept {
+  if (error.code == ErrorCode::expired && !is_expired_promise(error)) return "APIStatusError";
+  return error_type(error.code);
+}
+
+Json status_of(const Error& error) {
+  if (error.http_status == 0 || is_expired_promise(error)) return nullptr;
+  return error.http_status;
 }
 
 std::string as_utf8(std::string text) {

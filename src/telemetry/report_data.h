@@ -29,8 +29,15 @@ namespace tinker::telemetry {
 /// | connection_failed | APIConnectionError | rate_limited | RateLimitError |
 /// | timed_out | APITimeoutError | server_error | InternalServerError |
 /// | invalid_response | APIResponseValidationError | unexpected_status | APIStatusError |
-/// | request_failed | RequestFailedError | | |
+/// | request_failed | RequestFailedError | circuit_open | CircuitOpenError |
 [[nodiscard]] std::string_view error_type(ErrorCode code) noexcept;
+/// The same of an error: a 410 is that name only where it says that a result is gone, which can be
+/// asked for anew.
+[[nodiscard]] std::string_view error_type(const Error& error) noexcept;
+
+/// The status of an answer, if the official client's error would carry one (R14.4): an expired
+/// promise has none of its own.
+[[nodiscard]] Json status_of(const Error& error);
 
 /// What the server answered, as far as the message of a status error tells: JSON, or the text
 /// itself. Null when there was nothing.

@@ -70,7 +70,7 @@ std::string trace_of(const Error& error, std::string_view operation) {
   for (const auto& what : std::views::reverse(error.context)) {
     out += base::concat("in ", what, "\n");
   }
-  return out + base::concat(error_type(error.code), ": ", error.message);
+  return out + base::concat(error_type(error), ": ", error.message);
 }
 
 }  // namespace
@@ -163,11 +163,11 @@ TelemetryEvent Reporter::State::exception_event(const Error& error, std::string_
   if (!is_user_error(error)) {
     return stamped(UnhandledExceptionEvent{
         .error_message = clean.text(error.to_string()),
-        .error_type = std::string(error_type(error.code)),
+        .error_type = std::string(error_type(error)),
         .traceback = clean.text(trace_of(error, operation)),
     });
   }
-  JsonObject data = {{"error_type", error_type(error.code)}};
+  JsonObject data = {{"error_type", error_type(error)}};
   if (auto message = error.to_string(); !message.empty()) {
     data.emplace_back("message", std::move(message));
   }
@@ -324,7 +324,8 @@ Task<> Reporter::State::send(std::shared_ptr<State> self, http::Body body) {
                      .body = std::move(body),
                      .pool = http::PoolKind::telemetry,
                      .timeout = kRequestTimeout,
-                     .timeout_text = "5.0"};
+                     .timeout_text = "5.0",
+                     .is_guarded = false};
   auto answer = self->api->call(std::move(call), self->tokens);
   TINKER_CO_TRY(const auto response, co_await std::move(answer));
   TINKER_CO_TRY(const auto accepted, wire::decode_json<TelemetryResponse>(response.body));

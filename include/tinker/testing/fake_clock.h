@@ -16,12 +16,16 @@ class FakeClock final : public Clock {
       : start_(start) {}
 
   void advance(std::chrono::nanoseconds by) { elapsed_ns_ += by.count(); }
+  /// Somebody sets the clock on the wall: `now()` does not notice.
+  void shift_wall_time(std::chrono::nanoseconds by) { shift_ns_ += by.count(); }
 
   [[nodiscard]] std::chrono::steady_clock::time_point now() const override {
     return std::chrono::steady_clock::time_point(elapsed());
   }
   [[nodiscard]] std::chrono::system_clock::time_point wall_time() const override {
-    return start_ + std::chrono::duration_cast<std::chrono::system_clock::duration>(elapsed());
+    const auto shift = std::chrono::nanoseconds(shift_ns_.load());
+    return start_ +
+           std::chrono::duration_cast<std::chrono::system_clock::duration>(elapsed() + shift);
   }
 
  private:
@@ -31,6 +35,7 @@ class FakeClock final : public Clock {
 
   std::chrono::system_clock::time_point start_;
   std::atomic<std::chrono::nanoseconds::rep> elapsed_ns_ = 0;
+  std::atomic<std::chrono::nanoseconds::rep> shift_ns_ = 0;
 };
 
 }  // namespace tinker::testing

@@ -19,9 +19,9 @@ struct FakeReply {
   std::string body = {};
   http::Headers headers = {};
   std::chrono::nanoseconds delay = {};  ///< In the runtime's time, which may be virtual.
-  std::optional<Error> error = {};      ///< Instead of an answer.
-  bool never = false;                   ///< No answer at all, until the request is cancelled.
-  bool no_length = false;               ///< Without a Content-Length header.
+  std::optional<Error> error = {};  ///< Instead of an answer; behind `body` where a sink takes it.
+  bool never = false;               ///< No answer at all, until the request is cancelled.
+  bool no_length = false;           ///< Without a Content-Length header.
 };
 
 /// A server for tests: answers by path, remembers what it was asked and when.

@@ -44,6 +44,8 @@ class VirtualRuntime {
   void run_ready();
   /// Lets time pass.
   void advance(std::chrono::nanoseconds by);
+  /// Somebody sets the clock on the wall; no time passes.
+  void shift_wall_time(std::chrono::nanoseconds by);
   /// Since construction.
   [[nodiscard]] std::chrono::nanoseconds elapsed() const;
   [[nodiscard]] const Clock& clock() const noexcept;

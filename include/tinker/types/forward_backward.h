@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "tinker/result.h"
 #include "tinker/types/datum.h"
 #include "tinker/types/open_enum.h"
 
@@ -58,6 +59,10 @@ struct ForwardBackwardOutput {
   std::map<std::string, double, std::less<>> metrics = {};  ///< By "name:reduction".
   /// The metrics of reduction `hash2` exactly; `metrics` has them rounded. Set by the clients.
   std::map<std::string, std::uint64_t, std::less<>> hashes = {};
+
+  /// The loss of the whole batch: metric "loss:sum" or, of servers that do not send it, the sum of
+  /// the outputs' "elementwise_loss".
+  [[nodiscard]] Result<double> loss() const;
 
   friend bool operator==(const ForwardBackwardOutput&, const ForwardBackwardOutput&) = default;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tinker/result.h"
 #include "tinker/secret.h"
 #include "tinker/types/date_time.h"
 #include "tinker/types/json.h"
@@ -76,6 +77,11 @@ struct SaveWeightsForSamplerRequest {
 struct SaveWeightsForSamplerResponse {
   std::string path = {};
   bool has_type = true;  ///< Whether the answer carries its optional type tag.
+
+  /// Where the console shows the checkpoint; an error when `path` is no tinker path.
+  [[nodiscard]] Result<std::string> get_console_url() const;
+  /// Where the console lets one talk to it.
+  [[nodiscard]] std::string get_playground_url() const;
 
   friend bool operator==(const SaveWeightsForSamplerResponse&,
                          const SaveWeightsForSamplerResponse&) = default;

@@ -15,15 +15,31 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::array<std::string_view, 23> kNames = {
-    "invalid_argument",   "cancelled",        "deadline_exceeded",
-    "predecessor_failed", "closed",           "stuck",
-    "io_error",           "internal",         "connection_failed",
-    "timed_out",          "invalid_response", "bad_request",
-    "unauthenticated",    "billing",          "permission_denied",
-    "not_found",          "conflict",         "expired",
-    "unprocessable",      "rate_limited",     "server_error",
-    "unexpected_status",  "request_failed",
+constexpr std::array<std::string_view, 24> kNames = {
+    "invalid_argument",
+    "cancelled",
+    "deadline_exceeded",
+    "predecessor_failed",
+    "closed",
+    "stuck",
+    "circuit_open",
+    "io_error",
+    "internal",
+    "connection_failed",
+    "timed_out",
+    "invalid_response",
+    "bad_request",
+    "unauthenticated",
+    "billing",
+    "permission_denied",
+    "not_found",
+    "conflict",
+    "expired",
+    "unprocessable",
+    "rate_limited",
+    "server_error",
+    "unexpected_status",
+    "request_failed",
 };
 
 TEST(ErrorCode, IsSpelledAsItsEnumerator) {

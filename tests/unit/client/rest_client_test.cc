@@ -80,6 +80,15 @@ TEST(RestClient, RefusesPathsThatAreNoneBeforeAnyRequest) {  // R11.1, R11.13
   EXPECT_THAT(f.server->sent(), IsEmpty());
 }
 
+TEST(RestClient, NeedsNoBodyWhereThereIsNothingToSay) {
+  Rest f;
+  f.server->reply("/checkpoints/weights/a", {{.status = 204}, {.body = ""}});
+  const auto rest = f.connect_alone();
+
+  EXPECT_THAT(rest.delete_checkpoint_from_tinker_path(kPath).get(), IsOk());
+  EXPECT_THAT(rest.delete_checkpoint_from_tinker_path(kPath).get(), IsOk());
+}
+
 TEST(RestClient, EndsACallAtItsDeadline) {
   Rest f;
   f.server->reply("/api/v1/sessions", {{.status = 503}});

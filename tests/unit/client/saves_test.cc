@@ -51,6 +51,14 @@ TEST_F(SavesTest, ItsOwnCheckpointIsNoConflict) {
   EXPECT_THAT(f.bodies("/save_weights"), SizeIs(2));
 }
 
+TEST_F(SavesTest, ALostAnswerIsNotHiddenByTheTransport) {
+  EXPECT_THAT(trainer.save_state("a").get(), ::tinker::testing::IsOk());
+  EXPECT_THAT(trainer.optim_step(AdamParams()).get(), ::tinker::testing::IsOk());
+
+  EXPECT_FALSE(f.server->sent("/save_weights").at(0).request.is_repeatable);
+  EXPECT_TRUE(f.server->sent("/optim_step").at(0).request.is_repeatable);
+}
+
 TEST_F(SavesTest, AnOlderCheckpointIsAConflict) {
   f.server->reply("/save_weights", {lost, exists});
   list_checkpoint(at(-1s));

@@ -139,7 +139,9 @@ TEST_F(ServiceClientTest, AsksWithTheOwnersCredentialAboutAForeignCheckpoint) { 
                   .get(),
               IsOk());
 
-  EXPECT_EQ(f.server->sent("/weights_info")[0].request.headers.find("x-api-key"), "tml-owner-key");
+  const auto asked = f.server->sent("/weights_info").at(0).request.headers;
+  EXPECT_EQ(asked.find("x-api-key"), "tml-owner-key");
+  EXPECT_EQ(asked.find("x-sdk-method"), "get_weights_info_by_tinker_path");  // R5.1.3
   EXPECT_EQ(f.server->sent("/create_model")[0].request.headers.find("x-api-key"), "tml-secret-key");
   EXPECT_THAT(f.bodies("/load_weights")[0], HasSubstr(R"("weights_access_token":"tml-owner-key")"));
   EXPECT_THAT(f.log.text(), Not(HasSubstr("tml-owner-key")));

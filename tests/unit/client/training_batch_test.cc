@@ -150,6 +150,17 @@ TEST(TrainingBatch, IsCompressedWhereTheServerWantsThat) {
   EXPECT_THAT(f.trainer.forward_backward(make_data(1), LossFn::cross_entropy).get(), IsOk());
 }
 
+TEST(TrainingBatch, IsDividedByItsBytesWhereTheServerWantsThat) {  // R7.5
+  Training f(R"({"fwdbwd_max_chunk_bytes_count":64})");
+
+  EXPECT_THAT(f.trainer.forward_backward(make_data(5), LossFn::cross_entropy).get(), IsOk());
+
+  ASSERT_THAT(f.batches, SizeIs(3)) << "two of 32 bytes each in a part";
+  std::size_t data = 0;
+  for (const auto& batch : f.batches) data += batch.data.size();
+  EXPECT_EQ(data, 5);
+}
+
 TEST(TrainingBatch, BytesInFlightAreBounded) {  // R7.8
   Training f(R"({"fwdbwd_max_chunk_len":1,"fwdbwd_dispatch_bytes_semaphore_size":40})");
   f.server->handle("/forward_backward", [&](const http::Request& request) {

@@ -39,7 +39,7 @@ TEST_F(AsioTransportEndsTest, GivesUpOnAServerThatDoesNotAnswer) {
 }
 
 TEST_F(AsioTransportEndsTest, GivesUpOnAnAnswerThatStandsStill) {
-  TcpServer server([](TcpPeer& peer, int) {
+  const TcpServer server([](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc");
     peer.wait_for_end();
@@ -53,7 +53,7 @@ TEST_F(AsioTransportEndsTest, GivesUpOnAnAnswerThatStandsStill) {
 
 TEST_F(AsioTransportEndsTest, ALongAnswerIsNoTimeOutWhileItMoves) {
   constexpr auto kTimeout = 1000ms;
-  TcpServer server([&](TcpPeer& peer, int) {
+  const TcpServer server([&](TcpPeer& peer, int) {
     peer.read_request();
     peer.write("HTTP/1.1 200 OK\r\n\r\n");
     const auto end = std::chrono::steady_clock::now() + kTimeout * 3 / 2;
@@ -69,7 +69,7 @@ TEST_F(AsioTransportEndsTest, ALongAnswerIsNoTimeOutWhileItMoves) {
 
 TEST_F(AsioTransportEndsTest, GivesUpOnAServerThatTakesNothing) {
   std::latch done(1);
-  TcpServer server([&](TcpPeer&, int) { done.wait(); });
+  const TcpServer server([&](TcpPeer&, int) { done.wait(); });
   auto request = post(server.url(), std::string(50'000'000, 'x'));
   request.timeouts.write = 50ms;
 
@@ -79,7 +79,7 @@ TEST_F(AsioTransportEndsTest, GivesUpOnAServerThatTakesNothing) {
 }
 
 TEST_F(AsioTransportEndsTest, GivesUpWaitingForAFreeConnection) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
   const auto http = transport({.max_connections_per_channel = 1});
   auto first = http->send(get(server.url()));
   auto request = get(server.url());
@@ -91,7 +91,7 @@ TEST_F(AsioTransportEndsTest, GivesUpWaitingForAFreeConnection) {
 }
 
 TEST_F(AsioTransportEndsTest, GivesUpConnecting) {
-  TcpServer silent([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const TcpServer silent([](TcpPeer& peer, int) { peer.wait_for_end(); });
   auto request = get("https://127.0.0.1:" + std::to_string(silent.port()));
   request.timeouts.connect = 5ms;
 
@@ -100,7 +100,7 @@ TEST_F(AsioTransportEndsTest, GivesUpConnecting) {
 }
 
 std::uint16_t unused_port() {
-  TcpServer server([](TcpPeer&, int) {});
+  const TcpServer server([](TcpPeer&, int) {});
   return server.port();
 }
 
@@ -113,7 +113,7 @@ TEST_F(AsioTransportEndsTest, SaysWhereAConnectionWasRefused) {
 }
 
 TEST_F(AsioTransportEndsTest, TriesTheNextAddressOfAName) {
-  TcpServer server(count_requests);  // on 127.0.0.1 only; localhost may be ::1 first
+  const TcpServer server(count_requests);  // on 127.0.0.1 only; localhost may be ::1 first
 
   EXPECT_THAT(transport()->send(get("http://localhost:" + std::to_string(server.port()))).get(),
               HasBody("1"));
@@ -137,7 +137,7 @@ TEST_F(AsioTransportEndsTest, CancellingEndsTheRequestAndItsConnection) {
 }
 
 TEST_F(AsioTransportEndsTest, CancelsWhatIsStillWaiting) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
   const auto http = transport({.max_connections_per_channel = 1});
   auto first = http->send(get(server.url()));
   auto second = http->send(get(server.url()));
@@ -168,7 +168,7 @@ TEST_F(AsioTransportEndsTest, ItsEndCancelsWhatIsInFlight) {
 }
 
 TEST(AsioTransportShutdown, TheEndOfTheLoopCancelsWhatIsInFlight) {
-  TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
+  const TcpServer server([](TcpPeer& peer, int) { peer.wait_for_end(); });
   auto loop = async::AsioLoop::create();
   std::thread thread([loop] { loop->run(); });
   auto http =

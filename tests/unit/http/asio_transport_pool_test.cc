@@ -107,7 +107,7 @@ TEST_F(AsioTransportPoolTest, ClosesConnectionsThatAreIdleForLong) {
 }
 
 TEST_F(AsioTransportPoolTest, SendsAgainWhenTheServerHadClosedTheConnection) {
-  TcpServer server([](TcpPeer& peer, int index) {
+  const TcpServer server([](TcpPeer& peer, int index) {
     peer.read_request();
     peer.respond("connection " + std::to_string(index));
     if (index == 0) peer.read_request();  // and goes away with it
@@ -116,6 +116,22 @@ TEST_F(AsioTransportPoolTest, SendsAgainWhenTheServerHadClosedTheConnection) {
   EXPECT_THAT(http->send(get(server.url())).get(), HasBody("connection 0"));
 
   EXPECT_THAT(http->send(post(server.url(), "again")).get(), HasBody("connection 1"));
+}
+
+TEST_F(AsioTransportPoolTest, SendsNothingAgainThatMustNotBeRepeated) {
+  TcpServer server([](TcpPeer& peer, int /*index*/) {
+    peer.read_request();
+    peer.respond("fine");
+    peer.read_request();  // and goes away with it
+  });
+  const auto http = transport();
+  EXPECT_THAT(http->send(get(server.url())).get(), HasBody("fine"));
+  auto request = post(server.url(), "once");
+  request.is_repeatable = false;
+
+  EXPECT_THAT(http->send(std::move(request)).get(), IsError(ErrorCode::connection_failed, _));
+
+  EXPECT_EQ(server.accepted(), 1);
 }
 
 TEST_F(AsioTransportPoolTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
@@ -134,7 +150,7 @@ TEST_F(AsioTransportPoolTest, SendsAgainOnlyOnceAndOnlyOnAReusedConnection) {
 }
 
 TEST_F(AsioTransportPoolTest, AConnectionThatClosesAfterItsAnswerIsReplaced) {
-  TcpServer server([](TcpPeer& peer, int index) {
+  const TcpServer server([](TcpPeer& peer, int index) {
     peer.read_request();
     peer.respond(std::to_string(index), "Connection: close\r\n");
   });

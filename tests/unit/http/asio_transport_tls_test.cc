@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <latch>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -129,6 +130,31 @@ TEST_F(AsioTransportTlsTest, CarriesLargeBodiesBothWays) {
 
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(result->body == body);
+}
+
+TEST_F(AsioTransportTlsTest, LargeBodiesShareTheWindowsOfOneConnection) {
+  TcpServer server(identity, "h2", [](TcpPeer& peer, int) {
+    H2Peer h2;
+    std::set<std::int32_t> answered;
+    serve_h2(peer, h2, [&] {
+      for (auto& [id, stream] : h2.streams) {
+        if (stream.is_complete && answered.insert(id).second) h2.respond(id, stream.body);
+      }
+    });
+  });
+  const auto http = trusting();
+  std::vector<Future<Response>> futures;
+  for (int i = 0; i < 12; ++i) {
+    futures.push_back(
+        http->send(post(server.url(), std::string(1'500'000, static_cast<char>('a' + i)))));
+  }
+
+  for (std::size_t i = 0; i < futures.size(); ++i) {
+    const auto result = futures[i].get();
+    ASSERT_TRUE(result.ok()) << result.error().to_string();
+    EXPECT_TRUE(result->body == std::string(1'500'000, static_cast<char>('a' + i))) << i;
+  }
+  EXPECT_EQ(server.accepted(), 1);
 }
 
 TEST_F(AsioTransportTlsTest, WhatAGoAwayLeavesOutIsSentAgainElsewhere) {

@@ -91,8 +91,8 @@ TEST(Formula, WritesNodesAsTheOfficialTracerDoes) {
       .nodes = {placeholder("logprobs"),
                 placeholder("w"),
                 function("mul", "operator.mul", {ref("logprobs"), ref("w")}),
-                method("sum", "sum", {ref("mul")}),
-                function("neg", "operator.neg", {ref("sum")}),
+                method("sum_1", "sum", {ref("mul")}),
+                function("neg", "operator.neg", {ref("sum_1")}),
                 output("neg")}};
   EXPECT_EQ(formula->graph(), expected);
 }

@@ -74,6 +74,7 @@ TEST_F(FuturePollerTest, ReportsAnExpiredPromise) {  // 14.4
   ASSERT_THAT(events, SizeIs(1));
   EXPECT_EQ(events[0].severity, Severity::warning);
   EXPECT_EQ(member(events[0].event_data, "kind"), Json("retryable_exception"));
+  EXPECT_EQ(member(events[0].event_data, "exception_type"), Json("APIStatusError"));
   EXPECT_EQ(member(events[0].event_data, "should_retry"), Json(true));
 }
 

@@ -319,6 +319,50 @@ TEST_F(JwtProviderTest, RefusesATokenThatCannotBeSent) {
   }
 }
 
+// ---- somebody sets the clock
+
+TEST_F(JwtProviderTest, IsReplacedInTimeWhenTheClockIsSetBack) {
+  serve(1h);
+  const auto first = token();
+
+  fixture.time.shift_wall_time(-24h);
+  fixture.time.advance(55min);
+
+  EXPECT_EQ(exchanges(), 2U) << "300 s before its end, by a clock that nobody sets";
+  EXPECT_NE(token(), first);
+}
+
+TEST_F(JwtProviderTest, IsExchangedOnceWhenTheClockIsSetForward) {
+  serve(1h);
+  token();
+  fixture.time.advance(1min);
+
+  fixture.time.shift_wall_time(24h);
+  token();
+  token();
+
+  EXPECT_EQ(exchanges(), 2U) << "the new one is good by the new clock";
+}
+
+TEST_F(JwtProviderTest, IsReplacedInTimeByAClockThatIsADayBehind) {
+  const auto of_the_server = [this] {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               fixture.time.clock().wall_time().time_since_epoch() + 24h)
+        .count();
+  };
+  fixture.server->handle(kPath, [&](const http::Request&) {
+    const auto now = of_the_server();
+    return answer(make_jwt(R"({"iat":)" + std::to_string(now) + R"(,"exp":)" +
+                           std::to_string(now + 3600) + "}")
+                      .expose());
+  });
+  token();
+
+  fixture.time.advance(55min);
+
+  EXPECT_EQ(exchanges(), 2U);
+}
+
 TEST_F(JwtProviderTest, ShowsNoSecretAnywhere) {
   std::string seen;
   const auto subscription = fixture.session->runtime->events().subscribe([&](const Event& event) {

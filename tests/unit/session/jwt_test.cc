@@ -46,6 +46,12 @@ TEST(Jwt, TellsWhatIsLeft) {  // R3.7
   EXPECT_THAT(left_of(R"({"exp":18446744073709551615})"), Optional(::testing::Gt(1e19)));
 }
 
+TEST(Jwt, HasNeverMoreLeftThanItsWholeLife) {  // a clock that is behind
+  EXPECT_THAT(left_of(R"({"iat":5000,"exp":5600})"), Optional(DoubleEq(600)));
+  EXPECT_THAT(left_of(R"({"iat":400,"exp":1060})"), Optional(DoubleEq(60)));
+  EXPECT_THAT(left_of(R"({"iat":"soon","exp":1060})"), Optional(DoubleEq(60)));
+}
+
 TEST(Jwt, DoesNotSayWithoutAUsableEnd) {  // R3.7
   for (const char* payload : {R"({})",
                               R"({"exp":null})",

@@ -82,6 +82,18 @@ TEST(QueueStateObserver, LogsAtMostOnceAMinute) {  // R13.2
   EXPECT_THAT(fixture.log.lines("too early"), IsEmpty());
 }
 
+TEST(QueueStateObserver, IsNotSilencedByAClockThatIsSetBack) {
+  SessionFixture fixture;
+  QueueStateObserver observer(fixture.session, QueuedWork::training, "m1");
+  observer.notify(QueueState::paused_capacity, "first");
+
+  fixture.time.shift_wall_time(-24h);
+  fixture.time.advance(60s);
+  observer.notify(QueueState::paused_capacity, "second");
+
+  EXPECT_THAT(fixture.log.lines("m1"), SizeIs(2));
+}
+
 TEST(QueueStateObserver, IsThrottledByItself) {  // R13.5
   const SessionFixture fixture;
   QueueStateObserver first(fixture.session, QueuedWork::training, "m1");

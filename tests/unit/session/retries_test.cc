@@ -96,6 +96,36 @@ TEST_F(ExecuteWithRetriesTest, RepeatsWithoutAnAnswer) {
   EXPECT_THAT(times(f_), ElementsAre(0s, 1s, 3s, 7s));
 }
 
+Error rejected(std::chrono::milliseconds after) {
+  return {.code = ErrorCode::circuit_open, .retry = {.retryable = true, .after = after}};
+}
+
+TEST_F(ExecuteWithRetriesTest, WaitsForACircuitBreakerWithoutCountingTheRound) {
+  const auto result =
+      run({{.error = rejected(20s)}, refused(503), {.error = rejected(7500ms)}, accepted()});
+
+  EXPECT_THAT(result, IsOk());
+  EXPECT_THAT(times(f_), ElementsAre(0s, 20s, 21s, 28500ms)) << "the 503 was the first to count";
+  EXPECT_THAT(reported(f_, kEvent), SizeIs(1));
+}
+
+TEST_F(ExecuteWithRetriesTest, GivesUpWhereACircuitBreakerOutlastsItsTime) {
+  EXPECT_THAT(run({{.error = rejected(299s)}, {.error = rejected(1s)}}),
+              IsError(ErrorCode::circuit_open, _));
+
+  EXPECT_THAT(times(f_), ElementsAre(0s, 299s)) << "300 s are over with the next one";
+  EXPECT_THAT(reported(f_, kEvent), SizeIs(1));
+}
+
+TEST_F(ExecuteWithRetriesTest, TriesOnceWhereNothingIsToBeRepeated) {
+  f_.session->is_single_attempt = true;
+
+  EXPECT_THAT(run({refused(503), accepted()}), IsError(ErrorCode::server_error, _));
+  EXPECT_THAT(run({refused(402), accepted()}), IsError(ErrorCode::billing, _));
+
+  EXPECT_THAT(times(f_), ElementsAre(0s, 0s));
+}
+
 TEST_F(ExecuteWithRetriesTest, DoesNotRepeatAnAnswerThatCannotBeRead) {
   EXPECT_THAT(run({{.body = "{}"}, accepted()}), IsError(ErrorCode::invalid_response, _));
 

@@ -71,6 +71,16 @@ TEST_F(RetryHandlerTest, RepeatsWithoutALimit) {
   EXPECT_THAT(times(f_), SizeIs(501));
 }
 
+TEST_F(RetryHandlerTest, WaitsForACircuitBreakerAsLongAsThatSays) {
+  const Error rejected = {.code = ErrorCode::circuit_open,
+                          .retry = {.retryable = true, .after = 90s}};
+  answer({{.error = rejected}, accepted()});
+
+  EXPECT_THAT(start(exact_handler()).get(), IsOk());
+
+  EXPECT_THAT(times(f_), ElementsAre(0s, 90s));
+}
+
 // R12.7
 TEST_F(RetryHandlerTest, ReportsEveryFailureAndLogsTheLast) {
   answer({refused(503), refused(503), refused(422)});

@@ -22,6 +22,7 @@ DataCleaner cleaner() {
 
 TEST(ReportData, NamesErrorsAsTheOfficialClientDoes) {  // R14.12, R15
   EXPECT_EQ(error_type(ErrorCode::bad_request), "BadRequestError");
+  EXPECT_EQ(error_type(ErrorCode::circuit_open), "CircuitOpenError");
   EXPECT_EQ(error_type(ErrorCode::unauthenticated), "AuthenticationError");
   EXPECT_EQ(error_type(ErrorCode::billing), "BillingError");
   EXPECT_EQ(error_type(ErrorCode::permission_denied), "PermissionDeniedError");
@@ -40,6 +41,19 @@ TEST(ReportData, NamesErrorsAsTheOfficialClientDoes) {  // R14.12, R15
   EXPECT_EQ(error_type(ErrorCode::invalid_argument), "ValueError");
   EXPECT_EQ(error_type(ErrorCode::closed), "RuntimeError");
   EXPECT_EQ(error_type(ErrorCode::deadline_exceeded), "TimeoutError");
+}
+
+TEST(ReportData, TellsAnExpiredPromiseFromAnyOther410) {  // 14.4, seen in the official client
+  Error gone = {.code = ErrorCode::expired, .http_status = 410};
+  EXPECT_EQ(error_type(gone), "APIStatusError");
+  EXPECT_EQ(status_of(gone), Json(410));
+
+  gone.retry.retryable = true;
+  EXPECT_EQ(error_type(gone), "RetryableException");
+  EXPECT_TRUE(status_of(gone).is_null());
+
+  EXPECT_EQ(error_type(Error{.code = ErrorCode::not_found}), "NotFoundError");
+  EXPECT_TRUE(status_of(Error{.code = ErrorCode::connection_failed}).is_null());
 }
 
 TEST(ReportData, PrintsDurationsAsPythonDoes) {  // PROTOCOL 9.6; values from str(timedelta(...))

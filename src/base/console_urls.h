@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace tinker::session {
+namespace tinker::base {
 
 /// Links into the web console (R1.18). They need no request.
 std::string console_sessions_url();
@@ -15,4 +15,4 @@ std::string console_playground_url(std::string_view tinker_path);
 std::string console_key_url(std::string_view key_id);
 std::string console_new_key_url(std::string_view key_name);
 
-}  // namespace tinker::session
+}  // namespace tinker::base

@@ -1,8 +1,8 @@
-#include "session/console_urls.h"
+#include "base/console_urls.h"
 
 #include "base/strings.h"
 
-namespace tinker::session {
+namespace tinker::base {
 
 namespace {
 
@@ -29,30 +29,29 @@ std::string percent_encode(std::string_view text) {
 }  // namespace
 
 std::string console_sessions_url() {
-  return base::concat(kConsole, "/sessions");
+  return concat(kConsole, "/sessions");
 }
 std::string console_session_url(std::string_view session_id) {
-  return base::concat(kConsole, "/sessions/", session_id);
+  return concat(kConsole, "/sessions/", session_id);
 }
 std::string console_training_run_url(std::string_view run_id) {
-  return base::concat(kConsole, "/training_runs/", run_id);
+  return concat(kConsole, "/training_runs/", run_id);
 }
 std::string console_checkpoint_url(std::string_view run_id, std::string_view checkpoint_id) {
-  return base::concat(
+  return concat(
       kConsole, "/checkpoints/", percent_encode(run_id), "/", percent_encode(checkpoint_id));
 }
 std::string console_playground_url(std::string_view tinker_path) {
-  return base::concat(
-      kConsole, "/playground?mode=checkpoint&checkpoint=", percent_encode(tinker_path));
+  return concat(kConsole, "/playground?mode=checkpoint&checkpoint=", percent_encode(tinker_path));
 }
 std::string console_key_url(std::string_view key_id) {
-  return base::concat(kConsole, "/keys/", percent_encode(key_id));
+  return concat(kConsole, "/keys/", percent_encode(key_id));
 }
 std::string console_new_key_url(std::string_view key_name) {
   // As a form sends it: a space is "+".
   std::string name;
   for (const char c : key_name) name += c == ' ' ? "+" : percent_encode({&c, 1});
-  return base::concat(kConsole, "/keys?new_key=true&key_name=", name);
+  return concat(kConsole, "/keys?new_key=true&key_name=", name);
 }
 
-}  // namespace tinker::session
+}  // namespace tinker::base

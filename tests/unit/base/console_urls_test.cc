@@ -1,8 +1,8 @@
-#include "session/console_urls.h"
+#include "base/console_urls.h"
 
 #include <gmock/gmock.h>
 
-namespace tinker::session {
+namespace tinker::base {
 namespace {
 
 TEST(ConsoleUrls, LeadToThePagesOfTheConsole) {  // R1.18; texts as the official SDK makes them
@@ -21,4 +21,4 @@ TEST(ConsoleUrls, LeadToThePagesOfTheConsole) {  // R1.18; texts as the official
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::base

@@ -1,0 +1,52 @@
+// A run that survives the loss of its model: checkpoints on a schedule, and a loop that goes on
+// from the newest one. The test server loses the model in step 5.
+#include <iostream>
+
+#include "text.h"
+
+namespace {
+
+//! [step]
+/// One step. The batch comes from its number: after a recovery the same steps come again.
+tinker::Future<tinker::StepMetrics> train(tinker::TrainingClient client, std::int64_t step) {
+  const std::vector<tinker::Datum> batch = {
+      example::next_letters(step % 2 == 0 ? "back again. " : "here we are. ")};
+  auto [gradients, update] =
+      client.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.3});
+  TINKER_CO_TRY(const auto output, co_await std::move(gradients));
+  TINKER_CO_TRY(co_await std::move(update));
+  std::cout << "step " << step << ": loss " << output.loss().value() << '\n';
+  co_return output.metrics;
+}
+//! [step]
+
+}  // namespace
+
+int main() {
+  auto service = tinker::ServiceClient::connect().value();
+  const auto model = example::any_model(service);
+
+  //! [recover]
+  auto keeper = tinker::CheckpointKeeper::create(
+                    service, {.name = "example", .every_steps = 2, .keep_last = 2})
+                    .value();
+  auto monitor = tinker::RecoveryMonitor::start(service,
+                                                {.on_recovery =
+                                                     [](const tinker::TrainingClient& before,
+                                                        const tinker::TrainingClient& after,
+                                                        const tinker::SavedCheckpoint& checkpoint) {
+                                                       std::cout
+                                                           << before.model_id() << " was lost, "
+                                                           << after.model_id() << " goes on from "
+                                                           << checkpoint.path << '\n';
+                                                     }})
+                     .value();
+  auto trainer = tinker::RecoverableTrainer::open(
+                     monitor, keeper, [&] { return service.create_lora_training_client(model); })
+                     .get()
+                     .value();
+  const auto outcome = trainer.run(8, train).get().value();
+  //! [recover]
+  std::cout << outcome.steps << " steps, " << outcome.recoveries << " recoveries, "
+            << keeper.checkpoints().size() << " checkpoints kept\n";
+}

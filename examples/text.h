@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tinker/tinker.h>
+
+/// What the examples share: a model of bytes, whose tokens are the letters of a text.
+namespace example {
+
+inline std::vector<std::int32_t> tokens(std::string_view text) {
+  return {text.begin(), text.end()};
+}
+
+inline std::string text(const auto& tokens) {
+  std::string out;
+  for (const auto token : tokens) out += static_cast<char>(token);
+  return out;
+}
+
+/// Every letter of `text` is to be predicted from those before it; only what follows `prompt`
+/// letters counts.
+inline tinker::Datum next_letters(std::string_view text, std::size_t prompt = 0) {
+  std::vector<float> weights(text.size() - 1, 1.0F);
+  for (std::size_t i = 0; i + 1 < prompt; ++i) weights[i] = 0.0F;
+  return {
+      .model_input = tinker::ModelInput::from_tokens(tokens(text.substr(0, text.size() - 1))),
+      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())},
+                         {"weights", std::move(weights)}}};
+}
+
+/// A base model that the server offers.
+inline std::string any_model(const tinker::ServiceClient& service) {
+  return service.get_server_capabilities().get().value().supported_models.at(0).model_name.value();
+}
+
+}  // namespace example

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/file_descriptor.h"
+#include "tinker/result.h"
+
+// Files, for those who may block. `path` names the file in errors.
+namespace tinker::client {
+
+/// "open /a/b: no such file or directory", of the last error of the system.
+Error system_error(std::string_view what, std::string_view path);
+
+/// Makes the folders above `path` that are not there.
+Result<void> make_folders_above(const std::string& path);
+
+/// What comes next, as much as fits into `buffer`; empty at the end.
+Result<std::string_view> read_some(const base::FileDescriptor& file,
+                                   std::string& buffer,
+                                   std::string_view path);
+Result<void> write_all(const base::FileDescriptor& file,
+                       std::string_view bytes,
+                       std::string_view path);
+
+}  // namespace tinker::client
