@@ -105,6 +105,12 @@ class FutureState final : public FutureCore {
     result_.emplace(std::move(result));
     publish();
   }
+  /// As `resolve` with what is in `result`.
+  void adopt(Late<T> result) {
+    if (!claim()) return;
+    result_ = std::move(result);
+    publish();
+  }
   /// As `resolve` with `abandoned_error()`.
   void abandon() {
     if (!is_ready()) resolve(abandoned_error());
@@ -257,11 +263,17 @@ class Promise {
   void on_cancel(UniqueFunction<void()> f) { state_->on_cancel(std::move(f)); }
 
  private:
+  friend struct FutureAccess;
+
   std::shared_ptr<detail::FutureState<T>> state_;
 };
 
 /// For the library's own coroutines, which resume on their loop.
 struct FutureAccess {
+  template <typename T>
+  static void adopt(Promise<T>& promise, detail::Late<T> result) {
+    promise.state_->adopt(std::move(result));
+  }
   template <typename T>
   static const std::shared_ptr<detail::FutureState<T>>& state(const Future<T>& future) {
     return future.state_;

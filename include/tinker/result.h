@@ -32,7 +32,7 @@ namespace detail {
 class ErrorBox {
  public:
   explicit ErrorBox(Error error) : error_(make(std::move(error))) {}
-  ErrorBox(const ErrorBox& other) : error_(make(Error(*other))) {}
+  ErrorBox(const ErrorBox& other) : error_(other.error_ ? make(*other.error_) : nullptr) {}
   ErrorBox(ErrorBox&& other) noexcept = default;
   ErrorBox& operator=(ErrorBox other) noexcept {
     error_.swap(other.error_);
@@ -41,7 +41,10 @@ class ErrorBox {
   ~ErrorBox() = default;
 
   /// Requires that it was not moved from.
-  [[nodiscard]] Error& operator*() const noexcept { return *error_; }
+  [[nodiscard]] Error& operator*() const {
+    TINKER_CHECK(error_ != nullptr);
+    return *error_;
+  }
 
  private:
   // Not inline: g++ 12 takes the inlined delete inside a variant for one of something else.

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "async/asio_loop.h"
+#include "async/burst_executor.h"
 #include "async/runtime_core.h"
 #include "async/this_thread.h"
 #include "async/thread_pool.h"
@@ -46,6 +47,7 @@ struct Threads {
   std::shared_ptr<async::AsioLoop> loop;
   std::shared_ptr<async::ThreadPool> workers;
   std::shared_ptr<async::ThreadPool> callbacks;  // null where the user has their own
+  std::shared_ptr<async::BurstExecutor> bursts;  // likewise
   std::thread loop_thread;
 
   void operator()(RuntimeCore& ending) {
@@ -60,6 +62,7 @@ struct Threads {
     loop_thread.join();
     // Futures that are still held share the pools, so those may stay; their work may not.
     workers->wait_idle();
+    if (bursts) bursts->flush();
     if (callbacks) callbacks->wait_idle();
   }
 };
@@ -73,17 +76,22 @@ Runtime Runtime::start(RuntimeOptions options) {
                                                      std::max(1U, options.worker_threads)),
       .callbacks =
           options.callbacks ? nullptr : std::make_shared<async::ThreadPool>("tinker-callback", 1),
+      .bursts = {},
       .loop_thread = {},
   };
+  if (threads.callbacks) {
+    threads.bursts = async::BurstExecutor::create(threads.loop, threads.callbacks);
+  }
   auto core = std::make_shared<RuntimeCore>(RuntimeCore::Parts{
       .loop = threads.loop,
       .workers = threads.workers,
-      .callbacks = options.callbacks ? std::move(options.callbacks) : threads.callbacks,
+      .callbacks = options.callbacks ? std::move(options.callbacks) : threads.bursts,
       .logger = std::move(options.logger),
       .rng = options.seed ? Rng(*options.seed) : Rng::from_entropy(),
   });
   threads.loop_thread = std::thread([loop = threads.loop] {
     async::enter_library_thread("tinker-loop");
+    async::this_thread().loop = loop.get();
     loop->run();
   });
   return RuntimeCore::make_handle(std::move(core), std::move(threads));

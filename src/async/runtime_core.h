@@ -171,9 +171,9 @@ Future<T> RuntimeCore::spawn(std::shared_ptr<Scope> parent, Task<T> task, SpawnO
     run_detached(operation->core()->loop(),
                  operation->scope(),
                  std::move(task),
-                 [operation, promise = std::move(promise)](Result<T> result) mutable {
+                 [operation, promise = std::move(promise)](detail::Late<T> result) mutable {
                    operation->end();
-                   promise.set(std::move(result));
+                   FutureAccess::adopt(promise, std::move(result));
                  });
   });
   return future;

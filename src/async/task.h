@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <coroutine>
 #include <cstddef>
 #include <memory>
@@ -86,6 +87,11 @@ struct Task<T>::promise_type : TaskPromiseBase {
   static std::suspend_always initial_suspend() noexcept { return {}; }
   static Final final_suspend() noexcept { return {}; }
   void return_value(Result<T> value) { result.emplace(std::move(value)); }
+  /// What another task's `late()` yielded, as it is.
+  template <std::same_as<detail::Late<T>> Kept>
+  void return_value(Kept value) {
+    result = std::move(value);
+  }
   void unhandled_exception() {
     result.emplace(detail::error_from_current_exception("a task threw"));
   }
@@ -274,7 +280,7 @@ class Enter {
   Context context_;
 };
 
-/// Runs `task` in `scope` now, on the loop thread, and calls `done(Result<T>)` at its end.
+/// Runs `task` in `scope` now, on the loop thread, and calls `done(Late<T>)` at its end.
 template <typename T, typename Done>
 Detached run_detached(std::shared_ptr<EventLoop> loop,
                       std::shared_ptr<Scope> scope,
@@ -286,13 +292,15 @@ Detached run_detached(std::shared_ptr<EventLoop> loop,
   std::optional<Task<T>> running(std::move(task));
   if (scope->is_cancelled()) {
     running.reset();
-    done(Result<T>(scope->reason()));
+    detail::Late<T> unrun;
+    unrun.emplace(scope->reason());
+    done(std::move(unrun));
     co_return;
   }
   auto wait = std::move(*running).late();
   auto result = co_await wait;
   running.reset();
-  done(*std::move(result));
+  done(std::move(result));
 }
 
 }  // namespace tinker::async

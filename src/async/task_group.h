@@ -36,8 +36,9 @@ class TaskGroup {
   /// Begins at once.
   void start(Task<> task) {
     ++running_;
-    run_detached(
-        loop_, scope_, std::move(task), [this](Result<void> result) { ended(std::move(result)); });
+    run_detached(loop_, scope_, std::move(task), [this](detail::Late<void> result) {
+      ended(*std::move(result));
+    });
   }
   [[nodiscard]] bool has_failed() const noexcept { return error_.has_value(); }
   /// Awaited, ends after the last task, also when the scope is cancelled: with the first error.

@@ -7,6 +7,8 @@
 
 namespace tinker::async {
 
+class EventLoop;
+
 /// How a thread that drives virtual time waits: by letting that time pass.
 class Pump {
  public:
@@ -23,8 +25,9 @@ class Pump {
 
 /// What the library knows about the thread it runs on.
 struct ThisThread {
-  bool is_library = false;  ///< It runs a loop, the workers or the callbacks.
-  Pump* pump = nullptr;     ///< Set where a test drives virtual time.
+  bool is_library = false;          ///< It runs a loop, the workers or the callbacks.
+  const EventLoop* loop = nullptr;  ///< The one it runs.
+  Pump* pump = nullptr;             ///< Set where a test drives virtual time.
 };
 ThisThread& this_thread() noexcept;
 

@@ -1,5 +1,6 @@
 #include "async/thread_pool.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include <pthread.h>
@@ -50,18 +51,38 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::post(UniqueFunction<void()> work) {
-  bool needs_thread = false;
-  bool has_idle = false;
+  std::size_t idle = 0;
+  std::size_t queued = 0;
   {
     const detail::MutexLock lock(queue_->mutex);
     queue_->work.push_back(std::move(work));
-    needs_thread = queue_->work.size() > queue_->idle;
-    has_idle = queue_->idle > 0;
+    queued = queue_->work.size();
+    idle = queue_->idle;
   }
-  if (has_idle) queue_->changed.notify_one();  // who wakes finds the lock free
-  if (!needs_thread) return;
+  if (idle > 0) queue_->changed.notify_one();  // who wakes finds the lock free
+  if (queued > idle) start_threads(1);
+}
+
+void ThreadPool::post_all(std::vector<UniqueFunction<void()>>& works) {
+  if (works.empty()) return;
+  std::size_t idle = 0;
+  std::size_t queued = 0;
+  {
+    const detail::MutexLock lock(queue_->mutex);
+    for (auto& work : works) queue_->work.push_back(std::move(work));
+    queued = queue_->work.size();
+    idle = queue_->idle;
+  }
+  for (std::size_t i = 0; i < std::min(idle, works.size()); ++i) queue_->changed.notify_one();
+  if (queued > idle) start_threads(queued - idle);
+  works.clear();
+}
+
+void ThreadPool::start_threads(std::size_t wanted) {
   const detail::MutexLock lock(mutex_);
-  if (threads_.size() < max_threads_) threads_.emplace_back(run, queue_, name_);
+  for (; wanted > 0 && threads_.size() < max_threads_; --wanted) {
+    threads_.emplace_back(run, queue_, name_);
+  }
 }
 
 void ThreadPool::wait_idle() {

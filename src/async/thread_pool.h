@@ -23,12 +23,16 @@ class ThreadPool final : public Executor {
   ~ThreadPool() override;
 
   void post(UniqueFunction<void()> work) override;
+  /// In this order, under one lock and with one wake-up for each thread that can use it; empties
+  /// `works`.
+  void post_all(std::vector<UniqueFunction<void()>>& works);
   /// Returns when nothing is queued or running. Not for threads of the library.
   void wait_idle();
 
  private:
   struct Queue;  // shared with the threads, which may outlive the pool
   static void run(const std::shared_ptr<Queue>& queue, const std::string& name);
+  void start_threads(std::size_t wanted);
 
   std::string name_;
   unsigned max_threads_;

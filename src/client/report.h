@@ -28,7 +28,7 @@ async::Task<T> reported(std::shared_ptr<session::SessionCore> session,
   if (!result.ok() && session->telemetry && is_failure(result.error())) {
     session->telemetry->fatal(result.error(), operation);
   }
-  co_return *std::move(late);
+  co_return std::move(late);
 }
 
 }  // namespace tinker::client

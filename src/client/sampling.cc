@@ -154,7 +154,7 @@ Task<SampleResponse> attempt(std::shared_ptr<SamplingCore> core,
     TINKER_CO_TRY(name_sequences(*answer, accepted));
     TINKER_CO_TRY(check_answer(*request, *answer));
   }
-  co_return std::move(answer);
+  co_return std::move(late);
 }
 
 }  // namespace

@@ -86,7 +86,10 @@ Result<void> add_response_header(Exchange& exchange,
         .message = base::concat("the answer has more than ", limits.max_fields, " headers")};
   }
   // Trailers count, but nobody reads them.
-  if (!exchange.is_head_complete) exchange.response.headers.add(name, value);
+  if (exchange.is_head_complete) return {};
+  Headers& headers = exchange.response.headers;
+  if (headers.size() == 0) headers.reserve(8, 256);  // what most have
+  headers.add(name, value);
   return {};
 }
 

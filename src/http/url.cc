@@ -105,6 +105,7 @@ std::optional<std::string_view> read_authority(std::string_view text, Url& url) 
 /// RFC 3986, section 5.2.4, for a path that starts with '/'.
 std::string remove_dot_segments(std::string_view path) {
   std::string out;
+  if (!path.empty() && path.find("/.") == std::string_view::npos) return out.assign(path);
   while (!path.empty()) {
     const auto [segment, rest] = cut_at_any(path.substr(1), "/");
     const bool up = segment == "..";
@@ -123,11 +124,13 @@ std::string remove_dot_segments(std::string_view path) {
 /// Path and query as a request line takes them; `path` is empty or starts with '/'.
 std::string make_target(std::string_view path, std::string_view query) {
   constexpr std::string_view kEncoded = "\"<>\\^`{|}";
-  const auto raw = remove_dot_segments(path).append(query);
+  const auto is_encoded = [&](char c) { return c < 0 || kEncoded.find(c) != kEncoded.npos; };
+  auto raw = remove_dot_segments(path).append(query);
+  if (std::ranges::none_of(raw, is_encoded)) return raw;
   std::string out;
   out.reserve(raw.size());
   for (const char c : raw) {
-    if (c < 0 || kEncoded.find(c) != std::string_view::npos) {
+    if (is_encoded(c)) {
       ascii::append_percent_encoded(out, c);
     } else {
       out += c;

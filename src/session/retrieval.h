@@ -46,7 +46,7 @@ async::Task<T> await_sample(std::shared_ptr<SessionCore> session,
     value = co_await wait;
   }
   if (is_batched && (*value).ok()) route.batch->retrieved(request.request_id);
-  co_return *std::move(value);
+  co_return std::move(value);
 }
 
 }  // namespace tinker::session

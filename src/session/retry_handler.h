@@ -151,7 +151,7 @@ async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
     auto result = co_await wait;
     if ((*result).ok()) operation.succeeded();
     const auto delay = attempts.after(*result, context);
-    if (!delay) co_return *std::move(result);
+    if (!delay) co_return std::move(result);
     auto pause = async::sleep_for(*delay);
     TINKER_CO_TRY(co_await pause);
   }
