@@ -47,7 +47,6 @@ struct Threads {
   std::shared_ptr<async::AsioLoop> loop;
   std::shared_ptr<async::ThreadPool> workers;
   std::shared_ptr<async::ThreadPool> callbacks;  // null where the user has their own
-  std::shared_ptr<async::BurstExecutor> bursts;  // likewise
   std::thread loop_thread;
 
   void operator()(RuntimeCore& ending) {
@@ -62,7 +61,6 @@ struct Threads {
     loop_thread.join();
     // Futures that are still held share the pools, so those may stay; their work may not.
     workers->wait_idle();
-    if (bursts) bursts->flush();
     if (callbacks) callbacks->wait_idle();
   }
 };
@@ -76,23 +74,22 @@ Runtime Runtime::start(RuntimeOptions options) {
                                                      std::max(1U, options.worker_threads)),
       .callbacks =
           options.callbacks ? nullptr : std::make_shared<async::ThreadPool>("tinker-callback", 1),
-      .bursts = {},
       .loop_thread = {},
   };
-  if (threads.callbacks) {
-    threads.bursts = async::BurstExecutor::create(threads.loop, threads.callbacks);
-  }
+  std::shared_ptr<async::BurstExecutor> bursts;
+  if (threads.callbacks) bursts = async::BurstExecutor::create(threads.loop, threads.callbacks);
   auto core = std::make_shared<RuntimeCore>(RuntimeCore::Parts{
       .loop = threads.loop,
       .workers = threads.workers,
-      .callbacks = options.callbacks ? std::move(options.callbacks) : threads.bursts,
+      .callbacks = bursts ? bursts : std::move(options.callbacks),
       .logger = std::move(options.logger),
       .rng = options.seed ? Rng(*options.seed) : Rng::from_entropy(),
   });
-  threads.loop_thread = std::thread([loop = threads.loop] {
+  threads.loop_thread = std::thread([loop = threads.loop, bursts] {
     async::enter_library_thread("tinker-loop");
     async::this_thread().loop = loop.get();
     loop->run();
+    if (bursts) bursts->flush();
   });
   return RuntimeCore::make_handle(std::move(core), std::move(threads));
 }
@@ -167,7 +164,7 @@ RuntimeCore::Operation::Operation(std::shared_ptr<RuntimeCore> core, const Spawn
 
 void RuntimeCore::Operation::cancel(Error reason) {
   core_->loop()->post(
-      [self = shared_from_this(), reason = std::move(reason)] { self->scope_->cancel(reason); });
+      [self = shared_from_this(), reason = std::move(reason)] { self->scope_.cancel(reason); });
 }
 
 void RuntimeCore::Operation::OnStop::operator()() const {
@@ -178,14 +175,14 @@ void RuntimeCore::Operation::OnStop::operator()() const {
 
 void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
   core_->started();
-  scope_->attach(std::move(parent));
+  scope_.attach(std::move(parent));
   // A parent that nobody put below the runtime does not keep it alive.
-  if (core_->scope()->is_cancelled()) scope_->cancel(core_->scope()->reason());
-  if (stop_token_.stop_requested()) scope_->cancel(stop_requested());
+  if (core_->scope()->is_cancelled()) scope_.cancel(core_->scope()->reason());
+  if (stop_token_.stop_requested()) scope_.cancel(stop_requested());
   if (deadline_ && *deadline_ <= core_->clock().now()) expire();
-  if (scope_->is_cancelled()) return;  // it never runs
+  if (scope_.is_cancelled()) return;  // it never runs
   if (deadline_) {
-    scope_->set_deadline(*deadline_);
+    scope_.set_deadline(*deadline_);
     timer_ = core_->loop()->schedule(*deadline_, [weak = weak_from_this()] {
       if (const auto alive = weak.lock()) alive->expire();
     });
@@ -195,15 +192,15 @@ void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
 
 void RuntimeCore::Operation::expire() {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
-  scope_->cancel({.code = ErrorCode::deadline_exceeded,
-                  .message = base::concat("not finished within its deadline of ", ms, " ms")});
+  scope_.cancel({.code = ErrorCode::deadline_exceeded,
+                 .message = base::concat("not finished within its deadline of ", ms, " ms")});
 }
 
 void RuntimeCore::Operation::end() {
   core_->loop()->cancel(timer_);
   on_stop_.reset();
   // Whoever cancels at this moment, on whichever thread, may be the last to let go of it.
-  scope_->detach();
+  scope_.detach();
   core_->ended();
 }
 

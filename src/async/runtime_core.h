@@ -129,7 +129,7 @@ class RuntimeCore::Operation : public std::enable_shared_from_this<Operation> {
  public:
   Operation(std::shared_ptr<RuntimeCore> core, const SpawnOptions& options);
 
-  [[nodiscard]] const std::shared_ptr<Scope>& scope() const noexcept { return scope_; }
+  [[nodiscard]] std::shared_ptr<Scope> scope() { return {shared_from_this(), &scope_}; }
   [[nodiscard]] const std::shared_ptr<RuntimeCore>& core() const noexcept { return core_; }
   /// Any thread.
   void cancel(Error reason);
@@ -145,7 +145,7 @@ class RuntimeCore::Operation : public std::enable_shared_from_this<Operation> {
   };
 
   std::shared_ptr<RuntimeCore> core_;
-  std::shared_ptr<Scope> scope_ = std::make_shared<Scope>();
+  Scope scope_;
   std::stop_token stop_token_;
   std::optional<std::stop_callback<OnStop>> on_stop_ = {};
   std::optional<TimePoint> deadline_ = {};

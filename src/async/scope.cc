@@ -6,16 +6,6 @@
 
 namespace tinker::async {
 
-/// Passes a parent's cancellation on.
-class Scope::Upward final : public Hook {
- public:
-  explicit Upward(Scope& scope) : scope_(scope) {}
-
- private:
-  void on_cancel(const Error& reason) override { scope_.cancel(reason); }
-  Scope& scope_;
-};
-
 void Scope::Hook::unlink() noexcept {
   if (!is_linked()) return;
   previous->next = next;
@@ -27,12 +17,11 @@ void Scope::attach(std::shared_ptr<Scope> parent) {
   TINKER_CHECK(parent_ == nullptr);
   parent_ = std::move(parent);
   if (parent_->is_cancelled()) return cancel(parent_->reason());
-  upward_ = std::make_unique<Upward>(*this);
-  parent_->add(*upward_);
+  parent_->add(upward_);
 }
 
 void Scope::detach() noexcept {
-  upward_.reset();
+  upward_.unlink();
   parent_.reset();
 }
 
@@ -60,7 +49,7 @@ std::optional<std::chrono::steady_clock::time_point> Scope::deadline() const noe
 
 void Scope::cancel(Error reason) {
   if (is_cancelled()) return;
-  reason_ = std::move(reason);
+  reason_ = std::make_unique<const Error>(std::move(reason));
   while (hooks_.next != &hooks_) {
     auto& hook = static_cast<Hook&>(*hooks_.next);
     hook.unlink();

@@ -13,9 +13,28 @@ namespace tinker::async {
 /// Scopes form a tree; cancelling one cancels what is below it. Whoever waits inside a scope hangs
 /// a `Hook` into it and is woken with the reason. Made anywhere, then used on the loop thread only.
 class Scope {
+  struct Node {
+    Node* previous = nullptr;
+    Node* next = nullptr;
+  };
+
  public:
   /// An entry in a scope's list. Leaves the list when it dies.
-  class Hook;
+  class Hook : private Node {
+   public:
+    Hook() = default;
+    Hook(const Hook&) = delete;
+    Hook& operator=(const Hook&) = delete;
+    virtual ~Hook() { unlink(); }
+
+    [[nodiscard]] bool is_linked() const noexcept { return next != nullptr; }
+    void unlink() noexcept;
+
+   private:
+    friend class Scope;
+    /// Called once, after the hook left the list. Must not resume a coroutine inside the call.
+    virtual void on_cancel(const Error& reason) = 0;
+  };
 
   Scope();
   Scope(const Scope&) = delete;
@@ -28,7 +47,7 @@ class Scope {
   void detach() noexcept;
   /// The first reason stays.
   void cancel(Error reason);
-  [[nodiscard]] bool is_cancelled() const noexcept { return reason_.has_value(); }
+  [[nodiscard]] bool is_cancelled() const noexcept { return reason_ != nullptr; }
   /// Requires `is_cancelled()`.
   [[nodiscard]] const Error& reason() const { return *reason_; }
   /// When somebody will cancel it at the latest.
@@ -39,33 +58,21 @@ class Scope {
   void add(Hook& hook) noexcept;
 
  private:
-  struct Node {
-    Node* previous = nullptr;
-    Node* next = nullptr;
-  };
-  class Upward;
+  /// Passes a parent's cancellation on.
+  class Upward final : public Hook {
+   public:
+    explicit Upward(Scope& scope) : scope_(scope) {}
 
-  std::optional<Error> reason_ = {};
+   private:
+    void on_cancel(const Error& reason) override { scope_.cancel(reason); }
+    Scope& scope_;
+  };
+
+  std::unique_ptr<const Error> reason_ = {};  // few have one
   std::optional<std::chrono::steady_clock::time_point> deadline_ = {};
   std::shared_ptr<Scope> parent_ = {};  // outlives the hook that is linked into it
   Node hooks_ = {.previous = &hooks_, .next = &hooks_};
-  std::unique_ptr<Upward> upward_;
-};
-
-class Scope::Hook : private Scope::Node {
- public:
-  Hook() = default;
-  Hook(const Hook&) = delete;
-  Hook& operator=(const Hook&) = delete;
-  virtual ~Hook() { unlink(); }
-
-  [[nodiscard]] bool is_linked() const noexcept { return next != nullptr; }
-  void unlink() noexcept;
-
- private:
-  friend class Scope;
-  /// Called once, after the hook left the list. Must not resume a coroutine inside the call.
-  virtual void on_cancel(const Error& reason) = 0;
+  Upward upward_{*this};
 };
 
 }  // namespace tinker::async

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStep = 64;
 constexpr std::size_t kClasses = 40;  // up to 2560 bytes
 constexpr std::size_t kBatch = 32;    // blocks that change hands at once
-constexpr std::size_t kMaxSharedBytes = std::size_t{8} << 20U;
+constexpr std::size_t kMaxSharedBytes = std::size_t{2} << 20U;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kIsPooled = false;  // a block that is used after its end is to be noticed

@@ -6,7 +6,7 @@
 namespace tinker::base {
 
 /// Memory for what comes and goes with every request. Freed blocks are kept by their size, some by
-/// each thread and up to 8 MiB for all, so that a block costs a few instructions however many are
+/// each thread and up to 2 MiB for all, so that a block costs a few instructions however many are
 /// in use, where a general allocator searches. A block may be freed by any thread.
 void* allocate_block(std::size_t size);
 /// `size` as it was allocated.

@@ -14,7 +14,7 @@ constexpr int kReadsPerTurn = 4;
 constexpr auto kRoomPause = std::chrono::milliseconds(1);
 // Encrypted at a time, so that little waits outside the codec.
 constexpr std::size_t kEncryptBytes = std::size_t{64} << 10U;
-// What an idle connection may keep of its output buffer.
+// What a connection keeps of its output buffer when all is sent.
 constexpr std::size_t kKeptBytes = 4096;
 
 }  // namespace
@@ -259,9 +259,7 @@ void Connection::flush() {
   while (send_wire() && send_more(now)) {
   }
   if (is_closed_ || !codec_) return;
-  if (wire_.empty() && wire_.capacity() > kKeptBytes && codec_->in_flight() == 0) {
-    wire_ = std::string();
-  }
+  if (wire_.empty() && wire_.capacity() > kKeptBytes) wire_ = std::string();
   if (codec_->has_finished() || codec_->is_spent()) {
     if (const auto owner = owner_.lock()) owner->on_progress(*this);
   }

@@ -21,6 +21,8 @@ constexpr std::int32_t kStreamWindow = 4 << 20;
 constexpr std::int32_t kConnectionWindow = 32 << 20;
 // How much is made ready for sending at a time.
 constexpr std::size_t kOutputBytes = std::size_t{64} << 10U;
+// Room that stays when all is sent.
+constexpr std::size_t kKeptBytes = 4096;
 
 std::uint8_t* bytes_of(std::string_view text) {
   // nghttp2 copies, but its struct is not const.
@@ -485,7 +487,8 @@ std::string_view H2Session::output(TimePoint now) {
     const char* const what = violation_.empty() ? "invalid frames" : violation_.c_str();
     end(connection_error(base::concat("HTTP/2: the server broke the protocol: ", what)));
   }
-  if (out_.empty() && in_flight() == 0) out_ = std::string();  // an idle connection keeps nothing
+  // Of many connections few have something to send at a time, and the idle ones keep nothing.
+  if (out_.empty() && (in_flight() == 0 || out_.capacity() > kKeptBytes)) out_ = std::string();
   return out_;
 }
 

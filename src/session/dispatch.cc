@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/block_pool.h"
+#include "base/block_pool.h"
 #include "session/backoff.h"
 #include "session/retries.h"
 #include "session/watch.h"
@@ -98,7 +100,8 @@ Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
                                      UniqueFunction<Task<UntypedApiFuture>()> make_call) {
   auto whence = async::this_context();
   const auto context = co_await whence;
-  const auto watch = std::make_shared<Watch>(session->runtime, "submission of a sample", "");
+  const auto watch = std::allocate_shared<Watch>(
+      base::BlockAllocator<Watch>(), session->runtime, "submission of a sample", "");
   auto gates = try_gates(*session, estimated_bytes);
   if (!gates) {
     auto entering = enter_gates(session, watch, estimated_bytes);

@@ -71,21 +71,29 @@ RetryHandler::RetryHandler(std::shared_ptr<async::RuntimeCore> runtime, RetryCon
   if (config_.max_connections) limit_ = async::Semaphore::counting(*config_.max_connections);
 }
 
-RetryHandler::Operation::Operation(std::shared_ptr<RetryHandler> handler)
-    : handler_(std::move(handler)), id_(handler_->start(scope_)) {}
-
-std::uint64_t RetryHandler::start(std::shared_ptr<async::Scope> operation) {
-  if (running_.empty()) progress_ = loop().now();
-  running_.emplace(next_id_, std::move(operation));
+void RetryHandler::start(Operation& operation) {
+  if (running_ == 0) progress_ = loop().now();
+  operation.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &operation;
+  first_ = &operation;
+  operation.is_listed_ = true;
+  ++running_;
   if (config_.enable_stuck_detection && !watch_) watch();
-  return next_id_++;
 }
 
-void RetryHandler::end(std::uint64_t id) {
-  running_.erase(id);
+void RetryHandler::end(Operation& operation) {
+  unlist(operation);
   // A timer lives only as long as an operation does, which keeps the handler.
-  if (!running_.empty()) return;
+  if (running_ > 0) return;
   if (const auto timer = std::exchange(watch_, std::nullopt)) loop().cancel(*timer);
+}
+
+void RetryHandler::unlist(Operation& operation) {
+  if (!std::exchange(operation.is_listed_, false)) return;
+  --running_;
+  Operation*& to_it = operation.previous_ == nullptr ? first_ : operation.previous_->next_;
+  to_it = operation.next_;
+  if (operation.next_ != nullptr) operation.next_->previous_ = operation.previous_;
 }
 
 void RetryHandler::watch() {
@@ -97,14 +105,17 @@ void RetryHandler::check_progress() {
   watch_.reset();
   if (loop().now() - progress_ < config_.progress_timeout) return watch();
   const Error reason = stuck_error(config_.progress_timeout);
-  TINKER_LOG(runtime_->logger(), error, reason.message, "; ", running_.size(), " are given up");
+  TINKER_LOG(runtime_->logger(), error, reason.message, "; ", running_, " are given up");
   runtime_->events().publish({.name = "operation.stuck",
                               .level = LogLevel::error,
                               .message = reason.message,
                               .error = reason.code,
                               .elapsed = loop().now() - progress_});
   // Those who come next start anew: they are not to blame.
-  for (const auto& [id, operation] : std::exchange(running_, {})) operation->cancel(reason);
+  while (Operation* const operation = first_) {
+    unlist(*operation);
+    operation->scope().cancel(reason);
+  }
 }
 
 RetryAttempts::RetryAttempts(std::shared_ptr<SessionCore> session,

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,20 +48,21 @@ class RetryHandler {
   [[nodiscard]] const RetryConfig& config() const noexcept { return config_; }
   /// Nothing when there is no limit.
   [[nodiscard]] const std::optional<async::Semaphore>& limit() const noexcept { return limit_; }
-  [[nodiscard]] std::size_t running() const noexcept { return running_.size(); }
+  [[nodiscard]] std::size_t running() const noexcept { return running_; }
 
  private:
   [[nodiscard]] async::EventLoop& loop() const noexcept { return *runtime_->loop(); }
-  std::uint64_t start(std::shared_ptr<async::Scope> operation);
-  void end(std::uint64_t id);
+  void start(Operation& operation);
+  void end(Operation& operation);
+  void unlist(Operation& operation);
   void watch();
   void check_progress();
 
   std::shared_ptr<async::RuntimeCore> runtime_;
   RetryConfig config_;
   std::optional<async::Semaphore> limit_ = {};
-  std::uint64_t next_id_ = 0;
-  std::map<std::uint64_t, std::shared_ptr<async::Scope>> running_ = {};  // less those found stuck
+  Operation* first_ = nullptr;  // of those that run, less those found stuck
+  std::size_t running_ = 0;
   async::TimePoint progress_ = {};
   std::optional<async::TimerId> watch_ = {};
 };
@@ -71,26 +71,33 @@ class RetryHandler {
 /// `ErrorCode::stuck` when the handler makes no progress (R12.6).
 class RetryHandler::Operation {
  public:
-  explicit Operation(std::shared_ptr<RetryHandler> handler);
+  explicit Operation(std::shared_ptr<RetryHandler> handler) : handler_(std::move(handler)) {
+    handler_->start(*this);
+  }
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
   ~Operation() {
-    scope_->detach();
-    handler_->end(id_);
+    scope_.detach();
+    handler_->end(*this);
   }
 
   /// Puts its scope below that of the task it runs in, which outlives it.
   void begin(async::Scope& outer) {
-    scope_->attach(std::shared_ptr<async::Scope>(std::shared_ptr<async::Scope>(), &outer));
+    scope_.attach(std::shared_ptr<async::Scope>(std::shared_ptr<async::Scope>(), &outer));
   }
-  [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }
+  [[nodiscard]] async::Scope& scope() noexcept { return scope_; }
   /// It ended well, which is progress for all.
   void succeeded() noexcept { handler_->progress_ = handler_->loop().now(); }
 
  private:
+  friend class RetryHandler;
+
   std::shared_ptr<RetryHandler> handler_;
-  std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
-  std::uint64_t id_;
+  async::Scope scope_;
+  // Its neighbours in the handler's list, where it is.
+  Operation* previous_ = nullptr;
+  Operation* next_ = nullptr;
+  bool is_listed_ = false;
 };
 
 /// The attempts of one operation: decides after each failure, and reports it (R12.7).
@@ -141,7 +148,7 @@ async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
   auto ask = async::this_context();
   async::Context context = co_await ask;
   operation.begin(*context.scope);
-  context.scope = operation.scope().get();
+  context.scope = &operation.scope();
   auto enter = async::EnterScope(*context.scope);
   co_await enter;
   RetryAttempts attempts(std::move(session), std::move(handler), std::move(name));

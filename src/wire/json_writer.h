@@ -21,7 +21,7 @@ enum class NonFinite {
 /// harmlessly.
 class JsonWriter {
  public:
-  explicit JsonWriter(NonFinite non_finite) : non_finite_(non_finite) { out_.reserve(240); }
+  explicit JsonWriter(NonFinite non_finite) : non_finite_(non_finite) { out_.reserve(120); }
 
   void begin_object() { open('{'); }
   void end_object() { out_ += '}'; }

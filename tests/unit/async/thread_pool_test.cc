@@ -6,6 +6,7 @@
 #include <latch>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -49,6 +50,32 @@ TEST(ThreadPool, RunsAsManyAtATimeAsItHasThreads) {
   }
 
   EXPECT_EQ(ran, kThreads);
+}
+
+TEST(ThreadPool, TakesABurstInOrderAndEmptiesIt) {
+  std::vector<int> order;
+  std::vector<UniqueFunction<void()>> works;
+  for (int i = 0; i < 3; ++i) works.emplace_back([&, i] { order.push_back(i); });
+  {
+    ThreadPool pool("test", 1);
+    pool.post_all(works);
+    EXPECT_TRUE(works.empty());
+    pool.post_all(works);  // of nothing
+  }
+
+  EXPECT_THAT(order, ElementsAre(0, 1, 2));
+}
+
+TEST(ThreadPool, RunsABurstOnAsManyThreadsAsItCan) {
+  constexpr int kThreads = 3;
+  ThreadPool pool("test", kThreads);
+  for (int round = 0; round < 2; ++round) {  // with new threads, and with idle ones
+    std::latch together(kThreads);
+    std::vector<UniqueFunction<void()>> works;
+    for (int i = 0; i < kThreads; ++i) works.emplace_back([&] { together.arrive_and_wait(); });
+    pool.post_all(works);
+    pool.wait_idle();
+  }
 }
 
 TEST(ThreadPool, RunsWhatIsQueuedBeforeItEnds) {
