@@ -1,0 +1,227 @@
+#include "tokenizer/bpe.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+#include "tokenizer/hash.h"
+#include "tokenizer/unicode.h"
+
+namespace tinker::tokenizer {
+
+namespace {
+
+// Up to here the best pair is found by looking at all of them.
+constexpr std::size_t kShortWord = 64;
+
+std::size_t hash_pair(TokenId left, TokenId right) noexcept {
+  constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+  const auto pair = static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right);
+  return mix(pair, kFactor);
+}
+
+std::string fallback_name(std::size_t byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
+}
+
+}  // namespace
+
+Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options options)
+    : vocabulary_(std::move(vocabulary)),
+      options_(options),
+      slots_(std::bit_ceil(2 * merges.size() + 2)),
+      wholes_(std::make_unique<std::atomic<Whole>[]>(vocabulary_.limit())) {
+  std::uint32_t rank = 0;
+  for (const Merge& merge : merges) add_rule(merge, rank++);
+  byte_tokens_.fill(kNoToken);
+  if (!options_.is_byte_level && !options_.byte_fallback) return;
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    const auto name =
+        options_.is_byte_level ? std::string(1, static_cast<char>(byte)) : fallback_name(byte);
+    byte_tokens_[byte] = vocabulary_.find(name).value_or(kNoToken);
+  }
+}
+
+/// The last of two for the same pair counts, as in the library.
+void Bpe::add_rule(const Merge& merge, std::uint32_t rank) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = hash_pair(merge.left, merge.right) & mask;
+  while (slots_[at].left != kNoToken &&
+         (slots_[at].left != merge.left || slots_[at].right != merge.right)) {
+    at = (at + 1) & mask;
+  }
+  slots_[at] = {
+      .left = merge.left, .right = merge.right, .rule = {.rank = rank, .whole = merge.whole}};
+}
+
+Bpe::Rule Bpe::rule(TokenId left, TokenId right) const noexcept {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = hash_pair(left, right) & mask;; at = (at + 1) & mask) {
+    const Slot& slot = slots_[at];
+    if (slot.left == left && slot.right == right) return slot.rule;
+    if (slot.left == kNoToken) return {};
+  }
+}
+
+std::optional<TokenId> Bpe::byte_token(unsigned char byte) const noexcept {
+  if (!options_.byte_fallback || byte_tokens_[byte] == kNoToken) return std::nullopt;
+  return byte_tokens_[byte];
+}
+
+void Bpe::encode(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
+  if (word.empty()) return;
+  if (const auto id = whole_word(word, scratch)) {
+    out.push_back({.id = *id, .size = static_cast<std::uint32_t>(word.size())});
+    return;
+  }
+  begin(word, scratch);
+  merge(scratch);
+  out.insert(out.end(), scratch.pieces_.begin(), scratch.pieces_.end());
+}
+
+std::optional<TokenId> Bpe::whole_word(std::string_view word, Scratch& scratch) const {
+  const auto id = vocabulary_.find(word);
+  if (!id || options_.ignore_merges) return id;
+  auto& known = wholes_[static_cast<std::size_t>(*id)];
+  auto whole = known.load(std::memory_order_relaxed);
+  if (whole == Whole::unknown) {
+    begin(word, scratch);
+    merge(scratch);
+    const bool is_whole = scratch.pieces_.size() == 1 && scratch.pieces_[0].id == *id;
+    whole = is_whole ? Whole::yes : Whole::no;
+    known.store(whole, std::memory_order_relaxed);
+  }
+  return whole == Whole::yes ? id : std::nullopt;
+}
+
+void Bpe::begin(std::string_view word, Scratch& scratch) const {
+  scratch.pieces_.clear();
+  if (!options_.is_byte_level) return begin_code_points(word, scratch);
+  for (const char c : word) {
+    const TokenId id = byte_tokens_[static_cast<unsigned char>(c)];
+    if (id != kNoToken) {
+      scratch.pieces_.push_back({.id = id, .size = 1});
+    } else {
+      add_unknown(1, scratch);
+    }
+  }
+}
+
+void Bpe::begin_code_points(std::string_view word, Scratch& scratch) const {
+  for (std::size_t at = 0; at < word.size();) {
+    const std::size_t size = decode_at(word, at).size;
+    const auto character = word.substr(at, size);
+    at += size;
+    if (const auto id = vocabulary_.find(character)) {
+      scratch.pieces_.push_back({.id = *id, .size = static_cast<std::uint32_t>(size)});
+      continue;
+    }
+    const bool falls_back =
+        options_.byte_fallback && std::ranges::all_of(character, [this](char c) {
+          return byte_tokens_[static_cast<unsigned char>(c)] != kNoToken;
+        });
+    if (!falls_back) {
+      add_unknown(static_cast<std::uint32_t>(size), scratch);
+      continue;
+    }
+    for (const char c : character) {
+      scratch.pieces_.push_back({.id = byte_tokens_[static_cast<unsigned char>(c)], .size = 1});
+    }
+  }
+}
+
+void Bpe::add_unknown(std::uint32_t size, Scratch& scratch) const {
+  if (!options_.unknown) {
+    // It is left out, and the token before it covers its place.
+    if (!scratch.pieces_.empty()) scratch.pieces_.back().size += size;
+    return;
+  }
+  auto& pieces = scratch.pieces_;
+  if (options_.fuse_unknown && !pieces.empty() && pieces.back().id == *options_.unknown) {
+    pieces.back().size += size;
+  } else {
+    pieces.push_back({.id = *options_.unknown, .size = size});
+  }
+}
+
+void Bpe::merge(Scratch& scratch) const {
+  if (scratch.pieces_.size() < 2) return;
+  if (scratch.pieces_.size() <= kShortWord) {
+    merge_short(scratch);
+  } else {
+    merge_long(scratch);
+  }
+}
+
+void Bpe::merge_short(Scratch& scratch) const {
+  auto& pieces = scratch.pieces_;
+  auto& ranks = scratch.ranks_;  // of each piece with the next
+  ranks.resize(pieces.size() - 1);
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    ranks[i] = rule(pieces[i].id, pieces[i + 1].id).rank;
+  while (!ranks.empty()) {
+    const auto best = std::ranges::min_element(ranks);
+    if (*best == kNever) return;
+    const auto at = static_cast<std::size_t>(best - ranks.begin());
+    pieces[at].id = rule(pieces[at].id, pieces[at + 1].id).whole;
+    pieces[at].size += pieces[at + 1].size;
+    pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    ranks.erase(best);
+    if (at > 0) ranks[at - 1] = rule(pieces[at - 1].id, pieces[at].id).rank;
+    if (at < ranks.size()) ranks[at] = rule(pieces[at].id, pieces[at + 1].id).rank;
+  }
+}
+
+void Bpe::merge_long(Scratch& scratch) const {
+  constexpr std::uint32_t kEnd = 0xFFFFFFFF;
+  auto& symbols = scratch.symbols_;
+  auto& queue = scratch.queue_;
+  const auto is_later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
+    return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
+  };
+  const auto consider = [&](std::uint32_t at, bool is_ordered) {
+    const std::uint32_t next = symbols[at].next;
+    if (next == kEnd) return;
+    const TokenId left = symbols[at].id;
+    const TokenId right = symbols[next].id;
+    const std::uint32_t rank = rule(left, right).rank;
+    if (rank == kNever) return;
+    queue.push_back({.rank = rank, .at = at, .left = left, .right = right});
+    if (is_ordered) std::ranges::push_heap(queue, is_later);
+  };
+  const auto count = static_cast<std::uint32_t>(scratch.pieces_.size());
+  symbols.clear();
+  queue.clear();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Piece& piece = scratch.pieces_[i];
+    symbols.push_back({.id = piece.id,
+                       .size = piece.size,
+                       .previous = i == 0 ? kEnd : i - 1,
+                       .next = i + 1 == count ? kEnd : i + 1});
+  }
+  for (std::uint32_t i = 0; i < count; ++i) consider(i, false);
+  std::ranges::make_heap(queue, is_later);
+  while (!queue.empty()) {
+    std::ranges::pop_heap(queue, is_later);
+    const auto best = queue.back();
+    queue.pop_back();
+    auto& left = symbols[best.at];
+    if (left.id != best.left || left.next == kEnd || symbols[left.next].id != best.right) continue;
+    auto& right = symbols[left.next];
+    left.id = rule(best.left, best.right).whole;
+    left.size += right.size;
+    left.next = right.next;
+    right.id = kNoToken;
+    if (left.next != kEnd) symbols[left.next].previous = best.at;
+    if (left.previous != kEnd) consider(left.previous, true);
+    consider(best.at, true);
+  }
+  scratch.pieces_.clear();
+  for (std::uint32_t i = 0; i != kEnd; i = symbols[i].next) {
+    scratch.pieces_.push_back({.id = symbols[i].id, .size = symbols[i].size});
+  }
+}
+
+}  // namespace tinker::tokenizer

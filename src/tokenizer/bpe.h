@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tinker/result.h"
+#include "tokenizer/vocabulary.h"
+
+namespace tinker::tokenizer {
+
+/// A token, and how many bytes of the text it stands for.
+struct Piece {
+  TokenId id;
+  std::uint32_t size;
+};
+
+/// Byte pair encoding: a word becomes its characters, then the pair of neighbours whose merge came
+/// first in training becomes one, as long as there is any.
+///
+/// Immutable; safe to use on many threads.
+class Bpe {
+ public:
+  struct Options {
+    /// The characters of a word are its bytes; otherwise they are code points.
+    bool is_byte_level = false;
+    /// A word that is a token is that token, whatever the merges make of it.
+    bool ignore_merges = false;
+    /// For code points that are no tokens: the tokens "<0x00>" to "<0xFF>" of their bytes.
+    bool byte_fallback = false;
+    /// For what has no token at all; without one it is left out.
+    std::optional<TokenId> unknown = {};
+    /// Neighbours that are unknown become one.
+    bool fuse_unknown = false;
+  };
+  /// Room for a word, to be used again.
+  class Scratch;
+
+  /// Two tokens, in the order of their training.
+  struct Merge {
+    TokenId left;
+    TokenId right;
+    TokenId whole;
+  };
+  Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options options);
+
+  /// Appends the tokens of a word.
+  void encode(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const;
+
+  [[nodiscard]] const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+  /// The id of "<0x41>" and its like where bytes fall back to them.
+  [[nodiscard]] std::optional<TokenId> byte_token(unsigned char byte) const noexcept;
+
+ private:
+  static constexpr std::uint32_t kNever = 0xFFFFFFFF;
+  static constexpr TokenId kNoToken = -1;
+  struct Rule {
+    std::uint32_t rank = kNever;
+    TokenId whole = kNoToken;
+  };
+  struct Slot {
+    TokenId left = kNoToken;
+    TokenId right = kNoToken;
+    Rule rule = {};
+  };
+  enum class Whole : std::uint8_t { unknown, yes, no };
+
+  [[nodiscard]] Rule rule(TokenId left, TokenId right) const noexcept;
+  void add_rule(const Merge& merge, std::uint32_t rank);
+  [[nodiscard]] std::optional<TokenId> whole_word(std::string_view word, Scratch& scratch) const;
+  void begin(std::string_view word, Scratch& scratch) const;
+  void begin_code_points(std::string_view word, Scratch& scratch) const;
+  void add_unknown(std::uint32_t size, Scratch& scratch) const;
+  void merge(Scratch& scratch) const;
+  void merge_short(Scratch& scratch) const;
+  void merge_long(Scratch& scratch) const;
+
+  Vocabulary vocabulary_;
+  Options options_;
+  std::vector<Slot> slots_;  // rules, by their pair
+  std::array<TokenId, 256> byte_tokens_ = {};
+  // Whether the merges make the one token of a word that is one: found out when it is asked first.
+  std::unique_ptr<std::atomic<Whole>[]> wholes_;
+};
+
+class Bpe::Scratch {
+  friend class Bpe;
+  struct Symbol {
+    TokenId id;
+    std::uint32_t size;
+    std::uint32_t previous;
+    std::uint32_t next;
+  };
+  struct Candidate {
+    std::uint32_t rank;
+    std::uint32_t at;
+    TokenId left;
+    TokenId right;
+  };
+  std::vector<Piece> pieces_;
+  std::vector<std::uint32_t> ranks_;
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> queue_;
+};
+
+}  // namespace tinker::tokenizer

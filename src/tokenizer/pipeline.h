@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/decoder.h"
+#include "tokenizer/normalizer.h"
+#include "tokenizer/pre_tokenizer.h"
+
+namespace tinker::tokenizer {
+
+/// All that a tokenizer consists of.
+struct Pipeline {
+  AddedTokens raw_tokens = {};         ///< Looked for in the text as it came.
+  AddedTokens normalized_tokens = {};  ///< Looked for in the normalised text.
+  Normalizer normalizer = {};
+  PreTokenizer pre_tokenizer = {};
+  std::unique_ptr<const Bpe> model = {};
+  std::vector<TokenId> before = {};  ///< What comes first with special tokens.
+  std::vector<TokenId> after = {};   ///< What comes last.
+  Decoder decoder = {};
+  /// Added tokens by their ids; they come before those of the model.
+  std::unordered_map<TokenId, AddedToken> added = {};
+  std::unordered_map<std::string, TokenId> added_ids = {};
+
+  void add_token(AddedToken token);
+};
+
+/// Room for one text after the other.
+struct EncodeScratch {
+  PreTokenizer::Scratch words = {};
+  Bpe::Scratch word = {};
+  std::vector<Piece> pieces = {};
+};
+
+struct EncodeRequest {
+  bool adds_special = true;
+  bool parses_special = false;
+  bool wants_offsets = false;
+};
+
+/// Tokens, and, where wanted, what each stands for.
+struct Encoded {
+  std::vector<TokenId> ids = {};
+  std::vector<Origin> origins = {};
+};
+
+Encoded encode(const Pipeline& pipeline,
+               std::string_view text,
+               const EncodeRequest& request,
+               EncodeScratch& scratch);
+
+/// How GPT-2 writes bytes as printable characters, and every byte-level vocabulary since.
+class ByteAlphabet {
+ public:
+  static const ByteAlphabet& instance();
+  [[nodiscard]] std::string to_text(std::string_view bytes) const;
+  /// Nothing when there is a character that stands for no byte.
+  [[nodiscard]] std::optional<std::string> to_bytes(std::string_view text) const;
+
+ private:
+  ByteAlphabet();
+  char32_t characters_[256] = {};
+  std::int16_t bytes_[0x144] = {};
+};
+
+}  // namespace tinker::tokenizer

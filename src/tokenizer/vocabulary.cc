@@ -1,0 +1,89 @@
+#include "tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/strings.h"
+#include "tokenizer/hash.h"
+
+namespace tinker::tokenizer {
+
+void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
+  entries_.reserve(tokens);
+  text_.reserve(bytes);
+  grow(std::bit_ceil(2 * tokens + 2));
+}
+
+void Vocabulary::grow(std::size_t slots) {
+  if (slots <= slots_.size()) return;
+  slots_.assign(slots, Slot());
+  for (std::size_t id = 0; id < entries_.size(); ++id) {
+    if (entries_[id].begin == kNone || entries_[id].is_hidden) continue;
+    const auto text = bytes(static_cast<TokenId>(id));
+    const std::uint64_t hash = hash_bytes(text);
+    slots_[slot_of(text, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
+                                   .id = static_cast<std::uint32_t>(id)};
+  }
+}
+
+std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) const noexcept {
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
+    const Slot& slot = slots_[at];
+    if (slot.id == kNone) return at;
+    if (slot.hash != static_cast<std::uint32_t>(hash >> 32U)) continue;
+    const Entry& entry = entries_[slot.id];
+    if (std::string_view(text_).substr(entry.begin, entry.size) == bytes) return at;
+  }
+}
+
+Result<void> Vocabulary::add_hidden(std::string_view bytes, TokenId id) {
+  const auto refuse = [&](std::string_view why) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = base::concat("token id ", id, " ", why)};
+  };
+  if (id < 0 || id > kMaxTokenId) return refuse("is out of range");
+  if (has(id)) return refuse("is given twice");
+  if (text_.size() + bytes.size() >= std::numeric_limits<std::uint32_t>::max()) {
+    return refuse("is beyond 4 GiB of tokens");
+  }
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= entries_.size()) entries_.resize(index + 1);
+  ++count_;
+  entries_[index] = {.begin = static_cast<std::uint32_t>(text_.size()),
+                     .size = static_cast<std::uint32_t>(bytes.size()),
+                     .is_hidden = true};
+  text_ += bytes;
+  return {};
+}
+
+Result<void> Vocabulary::add(std::string_view bytes, TokenId id) {
+  if (2 * (count_ + 1) > slots_.size()) grow(std::max<std::size_t>(64, 2 * slots_.size()));
+  TINKER_TRY(add_hidden(bytes, id));
+  entries_[static_cast<std::size_t>(id)].is_hidden = false;
+  const std::uint64_t hash = hash_bytes(bytes);
+  slots_[slot_of(bytes, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
+                                  .id = static_cast<std::uint32_t>(id)};
+  return {};
+}
+
+std::optional<TokenId> Vocabulary::find(std::string_view bytes) const noexcept {
+  if (slots_.empty()) return std::nullopt;
+  const Slot& slot = slots_[slot_of(bytes, hash_bytes(bytes))];
+  if (slot.id == kNone) return std::nullopt;
+  return static_cast<TokenId>(slot.id);
+}
+
+bool Vocabulary::has(TokenId id) const noexcept {
+  const auto index = static_cast<std::size_t>(id);
+  return id >= 0 && index < entries_.size() && entries_[index].begin != kNone;
+}
+
+std::string_view Vocabulary::bytes(TokenId id) const noexcept {
+  if (!has(id)) return {};
+  const Entry& entry = entries_[static_cast<std::size_t>(id)];
+  return std::string_view(text_).substr(entry.begin, entry.size);
+}
+
+}  // namespace tinker::tokenizer
