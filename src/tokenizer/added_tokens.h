@@ -13,10 +13,11 @@ namespace tinker::tokenizer {
 struct AddedToken {
   TokenId id = 0;
   std::string content = {};
-  bool is_special = false;     ///< One that controls the model, such as an end of turn.
-  bool is_normalized = false;  ///< Looked for in the normalised text.
-  bool strips_left = false;    ///< Takes the white space before it.
-  bool strips_right = false;   ///< Takes the white space after it.
+  bool is_special = false;        ///< One that controls the model, such as an end of turn.
+  bool is_normalized = false;     ///< Looked for in the normalised text.
+  bool strips_left = false;       ///< Takes the white space before it.
+  bool strips_right = false;      ///< Takes the white space after it.
+  std::string decoder_text = {};  ///< What the decoder is given for it.
 };
 
 /// Finds added tokens: the leftmost, and of those the longest.

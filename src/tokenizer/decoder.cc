@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "tokenizer/unicode.h"
 
@@ -70,78 +71,31 @@ bool is_utf8(std::string_view bytes) {
   return true;
 }
 
-void run_step(Decoder::Bytes, std::vector<std::string>& tokens) {
-  std::string bytes;
-  for (const auto& token : tokens) bytes += token;
-  tokens = {to_utf8(bytes)};
-}
-
-void run_step(const Decoder::ReplaceIn& step, std::vector<std::string>& tokens) {
-  for (auto& token : tokens) {
-    for (std::size_t at = 0; (at = token.find(step.from, at)) != std::string::npos;) {
-      token.replace(at, step.from.size(), step.to);
-      at += step.to.size();
-    }
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  std::size_t at = 0;
+  while (true) {
+    const std::size_t found = std::min(text.find(from, at), text.size());
+    out += text.substr(at, found - at);
+    if (found == text.size()) return out;
+    out += to;
+    at = found + from.size();
   }
 }
 
-void run_step(Decoder::ByteFallback, std::vector<std::string>& tokens) {
-  std::vector<std::string> out;
-  std::string run;
-  const auto end_run = [&] {
-    if (run.empty()) return;
-    if (is_utf8(run)) {
-      out.push_back(run);
-    } else {
-      for (std::size_t i = 0; i < run.size(); ++i) out.emplace_back(kReplacement);
-    }
-    run.clear();
-  };
-  for (auto& token : tokens) {
-    if (const auto byte = fallback_byte(token)) {
-      run += *byte;
-      continue;
-    }
-    end_run();
-    out.push_back(std::move(token));
-  }
-  end_run();
-  tokens = std::move(out);
+/// Takes up to `count` of `character` off the beginning; says how many.
+std::size_t strip_left(std::string_view& text, std::string_view character, std::size_t count) {
+  std::size_t taken = 0;
+  for (; taken < count && text.starts_with(character); ++taken)
+    text.remove_prefix(character.size());
+  return taken;
 }
 
-void run_step(Decoder::Fuse, std::vector<std::string>& tokens) {
-  std::string whole;
-  for (const auto& token : tokens) whole += token;
-  tokens = {std::move(whole)};
-}
-
-void run_step(const Decoder::StripFrom& step, std::vector<std::string>& tokens) {
-  std::string character;
-  append_utf8(character, step.character);
-  for (auto& token : tokens) {
-    std::string_view rest = token;
-    for (std::size_t i = 0; i < step.left && rest.starts_with(character); ++i) {
-      rest.remove_prefix(character.size());
-    }
-    for (std::size_t i = 0; i < step.right && rest.ends_with(character); ++i) {
-      rest.remove_suffix(character.size());
-    }
-    token = std::string(rest);
-  }
-}
-
-void run_step(const Decoder::MetaspaceBack& step, std::vector<std::string>& tokens) {
-  bool is_first = true;
-  for (auto& token : tokens) {
-    std::string_view rest = token;
-    if (is_first && step.strips_first && rest.starts_with(step.replacement)) {
-      rest.remove_prefix(step.replacement.size());
-    }
-    std::vector<std::string> one = {std::string(rest)};
-    run_step(Decoder::ReplaceIn{.from = step.replacement, .to = " "}, one);
-    token = std::move(one[0]);
-    is_first = false;
-  }
+/// How many bytes at the end are up to `count` of `character`.
+std::size_t tail_of(std::string_view text, std::string_view character, std::size_t count) {
+  const std::size_t size = text.size();
+  for (; count > 0 && text.ends_with(character); --count) text.remove_suffix(character.size());
+  return size - text.size();
 }
 
 }  // namespace
@@ -167,16 +121,115 @@ std::size_t unfinished_bytes(std::string_view bytes) noexcept {
   return 0;
 }
 
-std::string Decoder::decode(std::vector<std::string> tokens) const {
-  for (const auto& step : steps_) {
-    std::visit([&](const auto& known) { run_step(known, tokens); }, step);
+bool TokenStream::is_fused_before(std::size_t step) const noexcept {
+  const auto& steps = decoder_->steps_;
+  return std::any_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(step), [](auto& s) {
+    return std::holds_alternative<Decoder::Fuse>(s) || std::holds_alternative<Decoder::Bytes>(s);
+  });
+}
+
+void TokenStream::run(std::size_t step, std::string_view token, std::string& out) {
+  if (step < states_.size()) {
+    std::visit([&](const auto& known) { run_step(known, step, token, out); },
+               decoder_->steps_[step]);
+    return;
   }
-  std::string out;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0 && steps_.empty()) out += ' ';
-    out += tokens[i];
+  if (states_.empty() && has_begun_) out += ' ';
+  has_begun_ = true;
+  out += token;
+}
+
+void TokenStream::run_step(const Decoder::Bytes&,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  std::string bytes = std::move(states_[step].held).append(token);
+  const std::size_t left = unfinished_bytes(bytes);
+  states_[step].held = bytes.substr(bytes.size() - left);
+  bytes.resize(bytes.size() - left);
+  if (!bytes.empty()) run(step + 1, to_utf8(bytes), out);
+}
+
+void TokenStream::run_step(const Decoder::ReplaceIn& replace,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  run(step + 1, replaced(token, replace.from, replace.to), out);
+}
+
+void TokenStream::run_step(const Decoder::ByteFallback&,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  if (const auto byte = fallback_byte(token)) {
+    states_[step].held += *byte;
+    return;
   }
-  return out;
+  end_run(step, out);
+  run(step + 1, token, out);
+}
+
+void TokenStream::end_run(std::size_t step, std::string& out) {
+  const auto bytes = std::exchange(states_[step].held, {});
+  if (bytes.empty()) return;
+  if (is_utf8(bytes)) return run(step + 1, bytes, out);
+  for (std::size_t i = 0; i < bytes.size(); ++i) run(step + 1, kReplacement, out);
+}
+
+void TokenStream::run_step(const Decoder::Fuse&,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  run(step + 1, token, out);
+}
+
+void TokenStream::run_step(const Decoder::StripFrom& strip,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  if (is_fused_before(step)) return strip_whole(strip, step, token, out);
+  strip_left(token, strip.character, strip.left);
+  token.remove_suffix(tail_of(token, strip.character, strip.right));
+  run(step + 1, token, out);
+}
+
+/// The beginning goes when it comes; what may be the end is held back.
+void TokenStream::strip_whole(const Decoder::StripFrom& strip,
+                              std::size_t step,
+                              std::string_view token,
+                              std::string& out) {
+  State& state = states_[step];
+  if (!state.is_strip_over) {
+    state.stripped += strip_left(token, strip.character, strip.left - state.stripped);
+    state.is_strip_over = !token.empty();
+  }
+  std::string text = std::move(state.held).append(token);
+  const std::size_t tail = tail_of(text, strip.character, strip.right);
+  state.held = text.substr(text.size() - tail);
+  text.resize(text.size() - tail);
+  if (!text.empty()) run(step + 1, text, out);
+}
+
+void TokenStream::run_step(const Decoder::MetaspaceBack& metaspace,
+                           std::size_t step,
+                           std::string_view token,
+                           std::string& out) {
+  const bool is_first = !std::exchange(states_[step].has_begun, true);
+  if (is_first && metaspace.strips_first) strip_left(token, metaspace.replacement, token.size());
+  run(step + 1, replaced(token, metaspace.replacement, " "), out);
+}
+
+void TokenStream::finish(std::string& out) {
+  for (std::size_t step = 0; step < states_.size(); ++step) {
+    if (std::holds_alternative<Decoder::ByteFallback>(decoder_->steps_[step])) end_run(step, out);
+    const auto held = std::exchange(states_[step].held, {});
+    // What Bytes held is the beginning of a character; what Strip held is to go.
+    if (std::holds_alternative<Decoder::Bytes>(decoder_->steps_[step]) && !held.empty()) {
+      run(step + 1, to_utf8(held), out);
+    }
+    states_[step] = {};
+  }
+  has_begun_ = false;
 }
 
 }  // namespace tinker::tokenizer

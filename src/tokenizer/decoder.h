@@ -26,7 +26,7 @@ class Decoder {
   struct Fuse {};
   /// Takes up to that many of a character off each token.
   struct StripFrom {
-    char32_t character = ' ';
+    std::string character = " ";
     std::size_t left = 0;
     std::size_t right = 0;
   };
@@ -38,15 +38,58 @@ class Decoder {
   using Step = std::variant<Bytes, ReplaceIn, ByteFallback, Fuse, StripFrom, MetaspaceBack>;
 
   void add(Step step) { steps_.push_back(std::move(step)); }
-  /// Without any step tokens are joined by spaces, as in the library.
-  [[nodiscard]] std::string decode(std::vector<std::string> tokens) const;
-  /// Whether it has the one step that needs no knowledge of other tokens.
+  /// Whether bytes are all it asks for.
   [[nodiscard]] bool is_bytes() const noexcept {
     return steps_.size() == 1 && std::holds_alternative<Bytes>(steps_[0]);
   }
 
  private:
-  std::vector<Step> steps_;
+  friend class TokenStream;
+  std::vector<Step> steps_;  // without any, tokens are joined by spaces, as in the library
+};
+
+/// Passes tokens through the steps of a decoder, as far as they are certain: more tokens never
+/// change what was given.
+///
+/// Thread-compatible. The decoder must outlive it.
+class TokenStream {
+ public:
+  explicit TokenStream(const Decoder& decoder)
+      : decoder_(&decoder), states_(decoder.steps_.size()) {}
+
+  /// Appends to `out`.
+  void push(std::string_view token, std::string& out) { run(0, token, out); }
+  /// Appends what was held back, and begins anew.
+  void finish(std::string& out);
+
+ private:
+  struct State {
+    std::string held = {};
+    bool has_begun = false;      // a token came
+    std::size_t stripped = 0;    // characters that were taken off the beginning
+    bool is_strip_over = false;  // the beginning is past
+  };
+  void run(std::size_t step, std::string_view token, std::string& out);
+  void run_step(const Decoder::Bytes&, std::size_t step, std::string_view token, std::string& out);
+  void run_step(const Decoder::ReplaceIn&, std::size_t, std::string_view token, std::string& out);
+  void run_step(const Decoder::ByteFallback&,
+                std::size_t,
+                std::string_view token,
+                std::string& out);
+  void run_step(const Decoder::Fuse&, std::size_t step, std::string_view token, std::string& out);
+  void run_step(const Decoder::StripFrom&, std::size_t, std::string_view token, std::string& out);
+  void run_step(const Decoder::MetaspaceBack&, std::size_t, std::string_view, std::string& out);
+  void strip_whole(const Decoder::StripFrom&,
+                   std::size_t,
+                   std::string_view token,
+                   std::string& out);
+  void end_run(std::size_t step, std::string& out);
+  /// Whether what comes to a step is one text, in pieces.
+  [[nodiscard]] bool is_fused_before(std::size_t step) const noexcept;
+
+  const Decoder* decoder_;
+  std::vector<State> states_;
+  bool has_begun_ = false;
 };
 
 /// `bytes` as UTF-8: each of what is not becomes U+FFFD, longest beginnings of code points as one.

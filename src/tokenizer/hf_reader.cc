@@ -363,7 +363,8 @@ Result<void> Reader::read_decoder(Element element, int depth) {
     TINKER_TRY(const auto left, object.integer("start"));
     TINKER_TRY(const auto right, object.integer("stop"));
     if (content.empty() || left < 0 || right < 0) return refuse("a Strip of nothing");
-    out_.decoder.add(Decoder::StripFrom{.character = decode_at(content, 0).code_point,
+    const auto character = content.substr(0, decode_at(content, 0).size);
+    out_.decoder.add(Decoder::StripFrom{.character = std::string(character),
                                         .left = static_cast<std::size_t>(left),
                                         .right = static_cast<std::size_t>(right)});
   } else if (type == "Metaspace") {

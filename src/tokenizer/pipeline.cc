@@ -5,6 +5,13 @@
 namespace tinker::tokenizer {
 
 void Pipeline::add_token(AddedToken token) {
+  // The byte-level decoder reads all tokens alike.
+  token.decoder_text = token.content;
+  if (model->options().is_byte_level) {
+    if (auto bytes = ByteAlphabet::instance().to_bytes(token.content)) {
+      token.decoder_text = *std::move(bytes);
+    }
+  }
   added_ids.insert_or_assign(token.content, token.id);
   (token.is_normalized ? normalized_tokens : raw_tokens).add(token);
   const TokenId id = token.id;

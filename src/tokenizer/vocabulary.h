@@ -31,6 +31,10 @@ class Vocabulary {
   /// Empty when there is no such token. Valid as long as this is.
   [[nodiscard]] std::string_view bytes(TokenId id) const noexcept;
   [[nodiscard]] bool has(TokenId id) const noexcept;
+  /// Whether it came by `add_hidden`.
+  [[nodiscard]] bool is_hidden(TokenId id) const noexcept {
+    return has(id) && entries_[static_cast<std::size_t>(id)].is_hidden;
+  }
   /// How many there are.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   /// One more than the largest id.

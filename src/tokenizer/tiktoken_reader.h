@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "tinker/result.h"
+#include "tinker/tokenizer.h"
+#include "tokenizer/pipeline.h"
+
+namespace tinker::tokenizer {
+
+/// Reads the lines of a `.tiktoken` file.
+Result<Pipeline> read_tiktoken(std::string_view ranks, const TiktokenOptions& options);
+
+}  // namespace tinker::tokenizer
