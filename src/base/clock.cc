@@ -16,7 +16,8 @@ class SystemClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::system() noexcept {
-  static const SystemClock clock;
+  // Never destroyed: threads of the library may outlive the program's other objects.
+  static const Clock& clock = *new SystemClock;
   return clock;
 }
 

@@ -220,6 +220,8 @@ void Api::retrieve_all(Answer& answer, const Request& request, Time now) {
 std::string Api::stats() const {
   std::string out = base::concat(R"({"requests":)",
                                  requests_,
+                                 R"(,"samples":)",
+                                 samples_,
                                  R"(,"accepted":)",
                                  connections_.accepted,
                                  R"(,"open":)",

@@ -81,6 +81,7 @@ TEST_F(SemaphoreTest, GivesNothingPastThoseWhoWait) {
 
   EXPECT_EQ(semaphore.available(), -1);
   EXPECT_FALSE(semaphore.try_acquire(1));
+  time_.run_ready();
 }
 
 TEST_F(SemaphoreTest, AdmitsAtMostItsLimitAtATime) {
