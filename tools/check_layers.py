@@ -69,6 +69,7 @@ PUBLIC_HEADERS = {
     "include/tinker/sampling_client.h": "client",
     "include/tinker/secret.h": "base",
     "include/tinker/service_client.h": "client",
+    "include/tinker/tokenizer.h": "tokenizer",
     "include/tinker/training_client.h": "client",
     "include/tinker/trace_context.h": "base",
     "include/tinker/transport.h": "http",
@@ -91,7 +92,7 @@ FOREIGN_IN_PUBLIC = {
 
 # Headers that are slow to compile or must not leak, and the only files that may include them.
 HEAVY_HEADERS = {
-    "simdjson.h": ["src/wire/json_reader.cc"],
+    "simdjson.h": ["src/wire/json_reader.cc", "src/tokenizer/json_object.h", "src/tokenizer/hf_reader.cc"],
     "protozero/": ["src/wire/proto*.h", "src/wire/proto*.cc"],
     "CLI/": ["src/cli/*"],
     "boost/asio": ["src/async/asio_loop.cc", "src/http/socket.cc"],

@@ -33,6 +33,7 @@
 #include "tinker/sampling_client.h"
 #include "tinker/secret.h"
 #include "tinker/service_client.h"
+#include "tinker/tokenizer.h"
 #include "tinker/trace_context.h"
 #include "tinker/training_client.h"
 #include "tinker/transport.h"

@@ -16,9 +16,7 @@ namespace {
 constexpr std::size_t kShortWord = 64;
 
 std::size_t hash_pair(TokenId left, TokenId right) noexcept {
-  constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
-  const auto pair = static_cast<std::uint64_t>(left) << 32U | static_cast<std::uint32_t>(right);
-  return mix(pair, kFactor);
+  return mix(static_cast<std::uint64_t>(left), static_cast<std::uint64_t>(right));
 }
 
 std::string fallback_name(std::size_t byte) {
