@@ -19,6 +19,12 @@ std::size_t hash_pair(TokenId left, TokenId right) noexcept {
   return mix(static_cast<std::uint64_t>(left), static_cast<std::uint64_t>(right));
 }
 
+constexpr std::size_t kJoinBits = std::size_t{1} << 18U;
+
+std::size_t join_bit(char before, char32_t after) noexcept {
+  return mix(static_cast<unsigned char>(before), after) % kJoinBits;
+}
+
 std::string fallback_name(std::size_t byte) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   return {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
@@ -39,6 +45,33 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options option
     const auto name =
         options_.is_byte_level ? std::string(1, static_cast<char>(byte)) : fallback_name(byte);
     byte_tokens_[byte] = vocabulary_.find(name).value_or(kNoToken);
+  }
+  if (!options_.is_byte_level) find_joins(merges);
+}
+
+bool Bpe::may_join(char before, char32_t after) const noexcept {
+  const std::size_t bit = join_bit(before, after);
+  return (joins_[bit / 64] >> bit % 64 & 1U) != 0;
+}
+
+void Bpe::find_joins(const std::vector<Merge>& merges) {
+  // A token that stands for a byte of a character is spelled in other characters.
+  const auto is_byte = [this](TokenId id) { return std::ranges::count(byte_tokens_, id) > 0; };
+  if (std::ranges::any_of(merges,
+                          [&](const Merge& m) { return is_byte(m.left) || is_byte(m.right); })) {
+    return;
+  }
+  joins_.resize(kJoinBits / 64);
+  for (std::size_t id = 0; id < vocabulary_.limit(); ++id) {
+    const auto token = vocabulary_.bytes(static_cast<TokenId>(id));
+    for (std::size_t at = 0; at < token.size();) {
+      const auto [code_point, size] = decode_at(token, at);
+      if (at > 0) {
+        const std::size_t bit = join_bit(token[at - 1], code_point);
+        joins_[bit / 64] |= std::uint64_t{1} << bit % 64;
+      }
+      at += size;
+    }
   }
 }
 
@@ -69,6 +102,25 @@ std::optional<TokenId> Bpe::byte_token(unsigned char byte) const noexcept {
 }
 
 void Bpe::encode(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
+  if (word.size() <= kShortWord || joins_.empty())
+    return encode_part(word, out.size(), out, scratch);
+  const std::size_t first = out.size();
+  std::size_t begin = 0;
+  for (std::size_t at = decode_at(word, 0).size; at < word.size();) {
+    const auto [code_point, size] = decode_at(word, at);
+    if (!may_join(word[at - 1], code_point)) {
+      encode_part(word.substr(begin, at - begin), first, out, scratch);
+      begin = at;
+    }
+    at += size;
+  }
+  encode_part(word.substr(begin), first, out, scratch);
+}
+
+void Bpe::encode_part(std::string_view word,
+                      std::size_t first,
+                      std::vector<Piece>& out,
+                      Scratch& scratch) const {
   if (word.empty()) return;
   if (const auto id = whole_word(word, scratch)) {
     out.push_back({.id = *id, .size = static_cast<std::uint32_t>(word.size())});
@@ -76,7 +128,11 @@ void Bpe::encode(std::string_view word, std::vector<Piece>& out, Scratch& scratc
   }
   begin(word, scratch);
   merge(scratch);
-  out.insert(out.end(), scratch.pieces_.begin(), scratch.pieces_.end());
+  const bool is_fused = options_.fuse_unknown && out.size() > first && !scratch.pieces_.empty() &&
+                        out.back().id == options_.unknown &&
+                        scratch.pieces_.front().id == options_.unknown;
+  if (is_fused) out.back().size += scratch.pieces_.front().size;
+  out.insert(out.end(), scratch.pieces_.begin() + (is_fused ? 1 : 0), scratch.pieces_.end());
 }
 
 std::optional<TokenId> Bpe::whole_word(std::string_view word, Scratch& scratch) const {

@@ -70,6 +70,14 @@ class Bpe {
   };
   enum class Whole : std::uint8_t { unknown, yes, no };
 
+  /// Whether some token may hold that byte in front of that character; sometimes wrongly yes.
+  [[nodiscard]] bool may_join(char before, char32_t after) const noexcept;
+  void find_joins(const std::vector<Merge>& merges);
+  /// Of a word whose tokens begin at `out[first]`.
+  void encode_part(std::string_view part,
+                   std::size_t first,
+                   std::vector<Piece>& out,
+                   Scratch& scratch) const;
   [[nodiscard]] Rule rule(TokenId left, TokenId right) const noexcept;
   void add_rule(const Merge& merge, std::uint32_t rank);
   [[nodiscard]] std::optional<TokenId> whole_word(std::string_view word, Scratch& scratch) const;
@@ -84,6 +92,8 @@ class Bpe {
   Options options_;
   std::vector<Slot> slots_;  // rules, by their pair
   std::array<TokenId, 256> byte_tokens_ = {};
+  // Bits of what stands side by side in tokens: where nothing does, a text can be cut.
+  std::vector<std::uint64_t> joins_ = {};
   // Whether the merges make the one token of a word that is one: found out when it is asked first.
   std::unique_ptr<std::atomic<Whole>[]> wholes_;
 };

@@ -113,5 +113,20 @@ TEST(Bpe, WhatIsUnknownIsFusedOnlyWhereAsked) {
   EXPECT_THAT(tokens_of(make_bpe({"x", "y"}, {}, {}), "xzzy"), ElementsAre("x", "y"));
 }
 
+TEST(Bpe, LongTextsAreCutWhereNoTokenReaches) {
+  const std::vector<std::string> tokens = {"<unk>", "▁", "a", "b", "▁a", "ab", "▁▁"};
+  const auto bpe =
+      make_bpe(tokens, {{"▁", "▁"}, {"▁", "a"}, {"a", "b"}}, {.unknown = 0, .fuse_unknown = true});
+  std::string text;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 50; ++i) {
+    text += "▁ab▁▁ы";
+    for (const char* const token : {"▁a", "b", "▁▁", "<unk>"}) expected.emplace_back(token);
+  }
+
+  EXPECT_EQ(tokens_of(bpe, text), expected);
+  EXPECT_THAT(tokens_of(bpe, std::string(100, 'z')), ElementsAre("<unk>"));
+}
+
 }  // namespace
 }  // namespace tinker::tokenizer
