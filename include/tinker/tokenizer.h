@@ -79,6 +79,8 @@ class Tokenizer {
   static Result<Tokenizer> load(const std::filesystem::path& path);
   /// The content of a `tokenizer.json`.
   static Result<Tokenizer> from_json(std::string_view json);
+  /// The content of a GGUF file, whose vocabulary it reads.
+  static Result<Tokenizer> from_gguf(std::string_view file);
   /// The content of a `.tiktoken` file: a line for each token, its bytes in base64 and its rank.
   static Result<Tokenizer> from_tiktoken(std::string_view ranks, const TiktokenOptions& options);
 

@@ -62,7 +62,8 @@ Result<Vocabulary> read_vocabulary(std::string_view ranks) {
   return out;
 }
 
-/// Any two tokens merge that make a third, by its rank.
+}  // namespace
+
 std::vector<Bpe::Merge> merges_of(const Vocabulary& vocabulary) {
   std::vector<Bpe::Merge> merges;
   for (std::size_t id = 0; id < vocabulary.limit(); ++id) {
@@ -77,8 +78,6 @@ std::vector<Bpe::Merge> merges_of(const Vocabulary& vocabulary) {
   }
   return merges;
 }
-
-}  // namespace
 
 Result<Pipeline> read_tiktoken(std::string_view ranks, const TiktokenOptions& options) {
   TINKER_TRY(auto vocabulary, read_vocabulary(ranks));

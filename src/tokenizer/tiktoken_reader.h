@@ -11,4 +11,7 @@ namespace tinker::tokenizer {
 /// Reads the lines of a `.tiktoken` file.
 Result<Pipeline> read_tiktoken(std::string_view ranks, const TiktokenOptions& options);
 
+/// Any two tokens that make a third, in the order of its id.
+std::vector<Bpe::Merge> merges_of(const Vocabulary& vocabulary);
+
 }  // namespace tinker::tokenizer

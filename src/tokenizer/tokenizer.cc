@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "tokenizer/gguf_reader.h"
 #include "tokenizer/hf_reader.h"
 #include "tokenizer/pipeline.h"
 #include "tokenizer/tiktoken_reader.h"
@@ -59,13 +60,18 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
   const bool is_folder = std::filesystem::is_directory(path, error);
   const auto file = is_folder ? path / "tokenizer.json" : path;
   TINKER_TRY(const auto content, read_file(file));
-  auto made = from_json(content);
+  auto made = content.starts_with("GGUF") ? from_gguf(content) : from_json(content);
   if (!made.ok()) return Error(made.error()).with_context(file.string());
   return made;
 }
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view json) {
   TINKER_TRY(auto pipeline, tokenizer::read_tokenizer_json(json));
+  return Tokenizer(std::make_shared<const Pipeline>(std::move(pipeline)));
+}
+
+Result<Tokenizer> Tokenizer::from_gguf(std::string_view file) {
+  TINKER_TRY(auto pipeline, tokenizer::read_gguf_vocabulary(file));
   return Tokenizer(std::make_shared<const Pipeline>(std::move(pipeline)));
 }
 
