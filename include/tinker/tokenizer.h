@@ -106,7 +106,7 @@ class Tokenizer {
   /// A token as its file spells it ("Ġworld", "▁world", "<|im_end|>").
   [[nodiscard]] std::optional<std::int32_t> token_to_id(std::string_view token) const;
   [[nodiscard]] std::optional<std::string> id_to_token(std::int32_t id) const;
-  /// The bytes that a token stands for; they may be no UTF-8.
+  /// The bytes that a token stands for in the middle of a text; they may be no UTF-8.
   [[nodiscard]] std::optional<std::string> id_to_bytes(std::int32_t id) const;
   [[nodiscard]] bool is_special(std::int32_t id) const;
   /// How many tokens there are, added ones included.

@@ -121,6 +121,20 @@ std::size_t unfinished_bytes(std::string_view bytes) noexcept {
   return 0;
 }
 
+std::string Decoder::bytes_of(std::string_view token) const {
+  std::string out(token);
+  for (const auto& step : steps_) {
+    if (const auto* const replace = std::get_if<ReplaceIn>(&step)) {
+      out = replaced(out, replace->from, replace->to);
+    } else if (const auto* const metaspace = std::get_if<MetaspaceBack>(&step)) {
+      out = replaced(out, metaspace->replacement, " ");
+    } else if (std::holds_alternative<ByteFallback>(step)) {
+      if (const auto byte = fallback_byte(out)) out = std::string(1, *byte);
+    }
+  }
+  return out;
+}
+
 bool TokenStream::is_fused_before(std::size_t step) const noexcept {
   const auto& steps = decoder_->steps_;
   return std::any_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(step), [](auto& s) {

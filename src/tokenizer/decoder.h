@@ -38,10 +38,8 @@ class Decoder {
   using Step = std::variant<Bytes, ReplaceIn, ByteFallback, Fuse, StripFrom, MetaspaceBack>;
 
   void add(Step step) { steps_.push_back(std::move(step)); }
-  /// Whether bytes are all it asks for.
-  [[nodiscard]] bool is_bytes() const noexcept {
-    return steps_.size() == 1 && std::holds_alternative<Bytes>(steps_[0]);
-  }
+  /// What a token stands for in the middle of a text.
+  [[nodiscard]] std::string bytes_of(std::string_view token) const;
 
  private:
   friend class TokenStream;

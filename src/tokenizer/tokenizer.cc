@@ -168,7 +168,7 @@ std::optional<std::string> Tokenizer::id_to_token(std::int32_t id) const {
 
 std::optional<std::string> Tokenizer::id_to_bytes(std::int32_t id) const {
   const auto text = decoder_text(*pipeline_, id, {});
-  return text ? std::optional(std::string(*text)) : std::nullopt;
+  return text ? std::optional(pipeline_->decoder.bytes_of(*text)) : std::nullopt;
 }
 
 bool Tokenizer::is_special(std::int32_t id) const {

@@ -39,6 +39,17 @@ TEST(Tokenizer, SpellsTokensAsTheirFileDoes) {
   EXPECT_FALSE(tokenizer.id_to_token(-1));
 }
 
+TEST(Tokenizer, KnowsTheBytesOfATokenInAText) {
+  const auto tokenizer = load("llama2.json");
+  const auto bytes_of = [&](std::string_view token) {
+    return tokenizer.id_to_bytes(tokenizer.token_to_id(token).value());
+  };
+
+  EXPECT_THAT(bytes_of("<0xC3>"), Optional(std::string("\xC3")));
+  EXPECT_THAT(bytes_of("▁the"), Optional(std::string(" the")));
+  EXPECT_THAT(bytes_of("</s>"), Optional(std::string("</s>")));
+}
+
 TEST(Tokenizer, KnowsItsSpecialTokens) {
   const auto tokenizer = load("qwen.json");
 
