@@ -88,7 +88,7 @@ Result<void> add_response_header(Exchange& exchange,
   // Trailers count, but nobody reads them.
   if (exchange.is_head_complete) return {};
   Headers& headers = exchange.response.headers;
-  if (headers.size() == 0) headers.reserve(8, 256);  // what most have
+  if (headers.empty()) headers.reserve(8, 256);  // what most have
   headers.add(name, value);
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -49,7 +50,7 @@ class AddedTokens {
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_ = {Node()};
-  bool begins_[256] = {};  // bytes that begin a token
+  std::array<bool, 256> begins_ = {};  // bytes that begin a token
 };
 
 }  // namespace tinker::tokenizer

@@ -36,7 +36,7 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options option
     : vocabulary_(std::move(vocabulary)),
       options_(options),
       slots_(std::bit_ceil(2 * merges.size() + 2)),
-      wholes_(std::make_unique<std::atomic<Whole>[]>(vocabulary_.limit())) {
+      wholes_(vocabulary_.limit()) {
   std::uint32_t rank = 0;
   for (const Merge& merge : merges) add_rule(merge, rank++);
   byte_tokens_.fill(kNoToken);

@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -74,7 +73,7 @@ class Bpe {
   [[nodiscard]] bool may_join(char before, char32_t after) const noexcept;
   void find_joins(const std::vector<Merge>& merges);
   /// Of a word whose tokens begin at `out[first]`.
-  void encode_part(std::string_view part,
+  void encode_part(std::string_view word,
                    std::size_t first,
                    std::vector<Piece>& out,
                    Scratch& scratch) const;
@@ -95,7 +94,7 @@ class Bpe {
   // Bits of what stands side by side in tokens: where nothing does, a text can be cut.
   std::vector<std::uint64_t> joins_ = {};
   // Whether the merges make the one token of a word that is one: found out when it is asked first.
-  std::unique_ptr<std::atomic<Whole>[]> wholes_;
+  mutable std::vector<std::atomic<Whole>> wholes_;
 };
 
 class Bpe::Scratch {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "base/strings.h"
@@ -199,8 +200,8 @@ Result<void> Reader::read_sentence_piece() {
     if (is(id, TokenType::unknown)) options.unknown = number;
   }
   auto merges = merges_of(vocabulary);
-  std::ranges::stable_sort(merges, std::ranges::greater(), [&](const Bpe::Merge& merge) {
-    return (*scores)[static_cast<std::size_t>(merge.whole)];
+  std::ranges::sort(merges, {}, [&](const Bpe::Merge& merge) {
+    return std::tuple(-(*scores)[static_cast<std::size_t>(merge.whole)], merge.whole, merge.left);
   });
   out_.model = std::make_unique<Bpe>(std::move(vocabulary), merges, options);
   const bool has_prefix = file_.boolean("tokenizer.ggml.add_space_prefix").value_or(true);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -66,8 +67,8 @@ class ByteAlphabet {
 
  private:
   ByteAlphabet();
-  char32_t characters_[256] = {};
-  std::int16_t bytes_[0x144] = {};
+  std::array<char32_t, 256> characters_ = {};
+  std::array<std::int16_t, 0x144> bytes_ = {};
 };
 
 }  // namespace tinker::tokenizer

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 30> kCategories = {
 /// Lasts until the next one begins.
 struct CategoryRun {
   char32_t first;
-  std::array<char, 3> category;
+  std::string_view category;
 };
 struct CombiningRun {
   char32_t first;
@@ -106,7 +106,7 @@ std::optional<CodePointSet> CodePointSet::property(std::string_view name) {
   if (!is_known) return std::nullopt;
   for (std::size_t i = 0; i < std::size(kCategoryRuns); ++i) {
     const auto& [first, category] = kCategoryRuns[i];
-    if (!std::string_view(category.data()).starts_with(name)) continue;
+    if (!category.starts_with(name)) continue;
     const bool is_last = i + 1 == std::size(kCategoryRuns);
     set.add({.first = first, .last = (is_last ? kNoCodePoint : kCategoryRuns[i + 1].first) - 1});
   }
@@ -263,15 +263,15 @@ char32_t compose(char32_t first, char32_t second) {
   return is_found ? found->whole : 0;
 }
 
-/// Marks that follow a starter, in the order of their classes (Unicode, D109).
+/// Marks that follow a starter, in the order of their classes (Unicode, D109). There are few.
 void order_marks(std::vector<Unit>& units) {
-  for (auto at = units.begin(); at != units.end();) {
-    const auto is_starter = [](const Unit& unit) { return unit.combining_class == 0; };
-    const auto begin = std::find_if_not(at, units.end(), is_starter);
-    at = std::find_if(begin, units.end(), is_starter);
-    std::stable_sort(begin, at, [](const Unit& a, const Unit& b) {
-      return a.combining_class < b.combining_class;
-    });
+  for (std::size_t i = 1; i < units.size(); ++i) {
+    if (units[i].combining_class == 0) continue;
+    std::size_t at = i;
+    while (at > 0 && units[at - 1].combining_class > units[i].combining_class) --at;
+    std::rotate(units.begin() + static_cast<std::ptrdiff_t>(at),
+                units.begin() + static_cast<std::ptrdiff_t>(i),
+                units.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -79,11 +80,11 @@ class CodePointTable {
   static constexpr unsigned kBlockBits = 8;
   static constexpr char32_t kBlockMask = (1U << kBlockBits) - 1;
   struct Block {
-    std::uint64_t bits[4] = {};
+    std::array<std::uint64_t, 4> bits = {};
     friend bool operator==(const Block&, const Block&) = default;
   };
 
-  std::uint8_t ascii_[256] = {};  // by the first byte; 0 beyond ASCII
+  std::array<std::uint8_t, 256> ascii_ = {};  // by the first byte; 0 beyond ASCII
   std::vector<std::uint16_t> pages_;
   std::vector<Block> blocks_;
 };

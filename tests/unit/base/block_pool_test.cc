@@ -52,7 +52,7 @@ struct AtTheEnd {
 
 TEST(BlockPool, TakesBlocksBackWhileTheThreadEnds) {
   std::thread([] {
-    thread_local AtTheEnd first;
+    thread_local const AtTheEnd first;
     EXPECT_NE(first.block, nullptr);
     free_block(allocate_block(100), 100);
   }).join();
