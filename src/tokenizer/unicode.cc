@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 
 namespace tinker::tokenizer {
 
@@ -176,10 +177,11 @@ CodePointTable::CodePointTable(const CodePointSet& set) {
     }
   }
   pages_.reserve(pages);
+  std::map<Block, std::uint16_t> numbers;  // most blocks are the same
   for (const Block& block : whole) {
-    const auto known = std::ranges::find(blocks_, block);
-    pages_.push_back(static_cast<std::uint16_t>(known - blocks_.begin()));
-    if (known == blocks_.end()) blocks_.push_back(block);
+    const auto [known, is_new] = numbers.emplace(block, static_cast<std::uint16_t>(blocks_.size()));
+    pages_.push_back(known->second);
+    if (is_new) blocks_.push_back(block);
   }
   for (unsigned c = 0; c < 0x80; ++c) ascii_[c] = contains(c) ? 1 : 0;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -81,7 +82,7 @@ class CodePointTable {
   static constexpr char32_t kBlockMask = (1U << kBlockBits) - 1;
   struct Block {
     std::array<std::uint64_t, 4> bits = {};
-    friend bool operator==(const Block&, const Block&) = default;
+    friend auto operator<=>(const Block&, const Block&) = default;
   };
 
   std::array<std::uint8_t, 256> ascii_ = {};  // by the first byte; 0 beyond ASCII
