@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "base/block_pool.h"
-#include "base/block_pool.h"
 #include "session/backoff.h"
 #include "session/retries.h"
 #include "session/watch.h"
