@@ -97,7 +97,7 @@ HEAVY_HEADERS = {
     "CLI/": ["src/cli/*"],
     "boost/asio": ["src/async/asio_loop.cc", "src/http/socket.cc"],
     "boost/beast": ["src/http/h1_parser.cc"],
-    "nghttp2/": ["src/http/h2_session.cc"],
+    "nghttp2/": ["src/http/h2_memory.h", "src/http/h2_session.cc"],
     "openssl/": ["src/http/tls_*.cc"],
     "zlib.h": ["src/http/content_coding.cc", "src/formats/gunzip.cc"],
     "zstd.h": ["src/http/content_coding.cc"],

@@ -6,12 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 
 #include <nghttp2/nghttp2.h>
 
-#include "base/block_pool.h"
 #include "base/strings.h"
+#include "http/h2_memory.h"
 
 namespace tinker::http {
 
@@ -53,49 +52,6 @@ Number number_or(std::string_view text, Number otherwise) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size() ? number : otherwise;
 }
-
-/// Where nghttp2 keeps what it knows of each stream and frame.
-class H2Memory {
- public:
-  static nghttp2_mem* functions() noexcept {
-    static nghttp2_mem memory = {nullptr, allocate, release, allocate_zeros, resize};
-    return &memory;
-  }
-
- private:
-  // In front of each block, whose size it has to know at its end.
-  struct alignas(std::max_align_t) Head {
-    std::size_t size;
-  };
-
-  static void* allocate(std::size_t size, void*) noexcept {
-    if (size > PTRDIFF_MAX - sizeof(Head)) return nullptr;
-    try {
-      auto* const head = static_cast<Head*>(base::allocate_block(sizeof(Head) + size));
-      head->size = size;
-      return head + 1;
-    } catch (const std::bad_alloc&) {
-      return nullptr;
-    }
-  }
-  static void release(void* block, void*) noexcept {
-    if (block == nullptr) return;
-    Head* const head = static_cast<Head*>(block) - 1;
-    base::free_block(head, sizeof(Head) + head->size);
-  }
-  static void* allocate_zeros(std::size_t count, std::size_t size, void*) noexcept {
-    if (size != 0 && count > PTRDIFF_MAX / size) return nullptr;
-    void* const block = allocate(count * size, nullptr);
-    return block == nullptr ? nullptr : std::memset(block, 0, count * size);
-  }
-  static void* resize(void* block, std::size_t size, void*) noexcept {
-    void* const grown = allocate(size, nullptr);
-    if (grown == nullptr || block == nullptr) return grown;
-    std::memcpy(grown, block, std::min(size, (static_cast<Head*>(block) - 1)->size));
-    release(block, nullptr);
-    return grown;
-  }
-};
 
 }  // namespace
 
@@ -260,8 +216,7 @@ void H2Session::begin_session() {
   nghttp2_session_callbacks_set_send_data_callback(callbacks, Callbacks::send_body);
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_session* session = nullptr;
-  const int made =
-      nghttp2_session_client_new3(&session, callbacks, this, option, H2Memory::functions());
+  const int made = nghttp2_session_client_new3(&session, callbacks, this, option, h2_memory());
   nghttp2_session_callbacks_del(callbacks);
   nghttp2_option_del(option);
   TINKER_CHECK(made == 0);
