@@ -27,6 +27,7 @@ struct BlockLayout {
   std::uint64_t values;
   std::uint64_t bytes;
 };
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 constexpr std::array<BlockLayout, 20> kLayouts = {{
     {0, 1, 4},       // F32
     {1, 1, 2},       // F16
@@ -49,6 +50,7 @@ constexpr std::array<BlockLayout, 20> kLayouts = {{
     {28, 1, 8},      // F64
     {30, 1, 2},      // BF16
 }};
+// NOLINTEND(modernize-use-designated-initializers)
 
 template <typename T>
 T load(std::string_view bytes, std::size_t index) {

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "formats/gguf.h"
+#include "tokenizer/patterns.h"
 #include "tokenizer/tiktoken_reader.h"
 
 namespace tinker::tokenizer {
@@ -27,10 +28,6 @@ Error missing(std::string_view key) {
   return refuse(base::concat("'", key, "' is missing or of another type"));
 }
 
-constexpr std::string_view kGpt2 =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-constexpr std::string_view kDigit = "\\p{N}";
-
 /// How a family cuts text, by the name that llama.cpp gives it; as its `tokenizer.json` says.
 struct Family {
   std::string_view name;
@@ -40,45 +37,21 @@ struct Family {
 };
 
 const Family* find_family(std::string_view name) {
-  static const std::array<Family, 10> kFamilies = {{
-      {.name = "gpt-2", .splits = {kGpt2}},
-      {.name = "smollm", .splits = {kDigit, kGpt2}},
-      {.name = "starcoder", .splits = {kDigit, kGpt2}},
-      {.name = "refact", .splits = {kDigit, kGpt2}},
-      {.name = "qwen2",
-       .splits = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
-                  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-       .is_composed = true},
-      {.name = "llama-bpe",
-       .splits = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-                  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-       .ignore_merges = true},
-      {.name = "llama3",
-       .splits = {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-                  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-       .ignore_merges = true},
+  static const std::array<Family, 10> families = {{
+      {.name = "gpt-2", .splits = {patterns::kGpt2}},
+      {.name = "smollm", .splits = {patterns::kDigit, patterns::kGpt2}},
+      {.name = "starcoder", .splits = {patterns::kDigit, patterns::kGpt2}},
+      {.name = "refact", .splits = {patterns::kDigit, patterns::kGpt2}},
+      {.name = "qwen2", .splits = {patterns::kQwen2}, .is_composed = true},
+      {.name = "llama-bpe", .splits = {patterns::kLlama3}, .ignore_merges = true},
+      {.name = "llama3", .splits = {patterns::kLlama3}, .ignore_merges = true},
       {.name = "deepseek-v3",
-       .splits = {"\\p{N}{1,3}",
-                  "[一-龥぀-ゟ゠-ヿ]+",
-                  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
-                  "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|"
-                  "\\s*[\r\n]+|\\s+(?!\\S)|\\s+"}},
-      {.name = "gpt-4o",
-       .splits = {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
-                  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-                  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
-                  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-                  "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
-      {.name = "tekken",
-       .splits = {"[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
-                  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
-                  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
-                  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|"
-                  "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-       .ignore_merges = true},
+       .splits = {patterns::kDigits3, patterns::kHanKana, patterns::kDeepSeek}},
+      {.name = "gpt-4o", .splits = {patterns::kO200k}},
+      {.name = "tekken", .splits = {patterns::kTekken}, .ignore_merges = true},
   }};
-  const auto* const found = std::ranges::find(kFamilies, name, &Family::name);
-  return found == kFamilies.end() ? nullptr : found;
+  const auto* const found = std::ranges::find(families, name, &Family::name);
+  return found == families.end() ? nullptr : found;
 }
 
 class Reader {

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "tokenizer/json_object.h"
+#include "tokenizer/patterns.h"
 
 namespace tinker::tokenizer {
 
@@ -150,8 +151,6 @@ Result<void> Reader::read_split(const JsonObject& object) {
 }
 
 Result<void> Reader::read_byte_level(const JsonObject& object) {
-  constexpr std::string_view kGpt2 =
-      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
   TINKER_TRY(const bool adds_space, object.boolean("add_prefix_space"));
   TINKER_TRY(const bool uses_regex, object.boolean("use_regex", true));
   if (adds_space && has_split_) {
@@ -159,7 +158,7 @@ Result<void> Reader::read_byte_level(const JsonObject& object) {
   }
   if (adds_space) out_.normalizer.add(PrefixSpace());
   if (uses_regex) {
-    TINKER_TRY(add_split(kGpt2, {}));
+    TINKER_TRY(add_split(patterns::kGpt2, {}));
   }
   is_byte_level_ = true;
   return {};

@@ -72,7 +72,7 @@ class Parser {
   Result<CodePointSet> property(bool is_inverted);
   Result<char32_t> code_point();
   Result<char32_t> hexadecimal(std::size_t digits);
-  PatternNode set_node(CodePointSet set) const {
+  [[nodiscard]] PatternNode set_node(CodePointSet set) const {
     return {.kind = Kind::set, .set = ignores_case_ ? fold_case(set) : std::move(set)};
   }
 

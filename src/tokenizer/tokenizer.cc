@@ -144,7 +144,7 @@ Tokenizer::DecodeStream Tokenizer::decode_stream() const {
 }
 
 Tokenizer::DecodeStream Tokenizer::decode_stream(const DecodeOptions& options) const {
-  return DecodeStream(pipeline_, options);
+  return {pipeline_, options};
 }
 
 std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const {

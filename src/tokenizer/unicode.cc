@@ -30,6 +30,7 @@ struct Decomposition {
   bool composes;
 };
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 #include "tokenizer/unicode_data.inc"
 
 constexpr std::array<CodePointRange, 10> kSpace = {{{0x9, 0xD},
@@ -42,6 +43,7 @@ constexpr std::array<CodePointRange, 10> kSpace = {{{0x9, 0xD},
                                                     {0x202F, 0x202F},
                                                     {0x205F, 0x205F},
                                                     {0x3000, 0x3000}}};
+// NOLINTEND(modernize-use-designated-initializers)
 
 constexpr char32_t kFirstCombining = 0x300;
 
