@@ -35,7 +35,7 @@ LAYERS = {
 }
 
 # Files that may use one layer more than the rest of their folder.
-EXCEPTIONS = {"src/tokenizer/hub*": "http"}
+EXCEPTIONS = {"src/tokenizer/hub*": "http", "include/tinker/hub.h": "http"}
 
 # Each public header belongs to the layer that holds its body.
 PUBLIC_HEADERS = {
@@ -51,6 +51,7 @@ PUBLIC_HEADERS = {
     "include/tinker/executor.h": "base",
     "include/tinker/future.h": "async",
     "include/tinker/http.h": "http",
+    "include/tinker/hub.h": "tokenizer",
     "include/tinker/log.h": "base",
     "include/tinker/loss.h": "loss",
     "include/tinker/losses.h": "loss",

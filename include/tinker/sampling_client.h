@@ -10,6 +10,7 @@
 #include "tinker/circuit_breaker.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
+#include "tinker/hub.h"
 #include "tinker/retry_config.h"
 #include "tinker/runtime.h"
 #include "tinker/secret.h"
@@ -87,6 +88,10 @@ class SamplingClient {
                                                              std::int64_t last_n) const;
 
   Future<std::string> get_base_model() const;
+  /// That of the model, by the name that the server gives it, from the hub that the environment
+  /// names or from `hub`.
+  Future<Tokenizer> get_tokenizer() const;
+  Future<Tokenizer> get_tokenizer(Hub hub) const;
   /// A text with which another process can sample from the same weights. Carries no credential;
   /// whoever has it still needs one for the account.
   Future<std::string> get_sampler_handle() const;

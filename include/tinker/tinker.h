@@ -18,6 +18,7 @@
 #include "tinker/executor.h"
 #include "tinker/future.h"
 #include "tinker/http.h"
+#include "tinker/hub.h"
 #include "tinker/log.h"
 #include "tinker/loss.h"
 #include "tinker/loss_handle.h"

@@ -147,6 +147,10 @@ class TrainingClient {
                                                 SamplingClientOptions options) const;
 
   Future<GetInfoResponse> get_info() const;
+  /// That of the model, by the name that the server gives it, from the hub that the environment
+  /// names or from `hub`.
+  Future<Tokenizer> get_tokenizer() const;
+  Future<Tokenizer> get_tokenizer(Hub hub) const;
   [[nodiscard]] const std::string& model_id() const noexcept;
   [[nodiscard]] std::string get_console_url() const;
   // NOLINTEND(modernize-use-nodiscard)

@@ -6,7 +6,7 @@
 
 namespace tinker::base {
 
-/// Cuts text that comes in pieces into the blocks of 64 bytes that MD5 and SHA-256 work on.
+/// Cuts text that comes in pieces into the blocks of 64 bytes that MD5, SHA-1 and SHA-256 work on.
 class BlockBuffer {
  public:
   static constexpr std::size_t kBytes = 64;

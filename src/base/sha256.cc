@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/strings.h"
+
 namespace tinker::base {
 namespace {
 
@@ -74,14 +76,7 @@ std::string Sha256::finish() {
 std::string sha256_hex(std::string_view text) {
   Sha256 hash;
   hash.update(text);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (const char c : hash.finish()) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 0xfU];
-  }
-  return out;
+  return to_hex(hash.finish());
 }
 
 }  // namespace tinker::base

@@ -48,4 +48,16 @@ std::string concat(const Args&... args) {
   }({Piece(args).text()...});
 }
 
+/// Two lower-case digits for each byte.
+inline std::string to_hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(2 * bytes.size());
+  for (const char c : bytes) {
+    out += kDigits[static_cast<unsigned char>(c) >> 4U];
+    out += kDigits[static_cast<unsigned char>(c) & 0xfU];
+  }
+  return out;
+}
+
 }  // namespace tinker::base

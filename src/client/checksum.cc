@@ -6,10 +6,10 @@
 
 #include "base/crc32c.h"
 #include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/md5.h"
 #include "base/sha256.h"
 #include "base/strings.h"
-#include "client/files.h"
 #include "http/ascii.h"
 #include "wire/base64.h"
 
@@ -121,7 +121,7 @@ Result<void> verify_checksum(const std::string& path,
                              const ExpectedChecksum& expected,
                              const std::atomic<bool>& stop) {
   const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.is_open()) return system_error("open", path);
+  if (!file.is_open()) return base::system_error("open", path);
   Hasher hasher(expected.kind);
   std::string buffer(kReadBytes, '\0');
   while (true) {

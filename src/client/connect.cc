@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "async/asio_loop.h"
 #include "http/asio_transport.h"
 
 namespace tinker::client {
@@ -10,17 +9,6 @@ namespace tinker::client {
 using async::Task;
 
 namespace {
-
-Result<std::shared_ptr<http::Transport>> make_transport(const Runtime& runtime,
-                                                        http::TransportOptions options) {
-  const auto& core = runtime.core();
-  auto loop = std::dynamic_pointer_cast<async::AsioLoop>(core->loop());
-  if (!loop) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "a runtime in virtual time has no network: give a transport"};
-  }
-  return http::AsioTransport::create(std::move(loop), core->workers(), std::move(options));
-}
 
 JsonObject to_json(const StringMap& map) {
   JsonObject out;
@@ -50,7 +38,8 @@ Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
   TINKER_TRY(session::resolve_base_url(options.base_url, environment));
   Runtime runtime = options.runtime ? *std::move(options.runtime) : Runtime::start();
   if (!options.transport) {
-    TINKER_TRY(options.transport, make_transport(runtime, std::move(options.transport_options)));
+    TINKER_TRY(options.transport,
+               http::AsioTransport::create(runtime.core(), std::move(options.transport_options)));
   }
   session::HolderOptions holder = {.base_url = std::move(options.base_url),
                                    .api_key = std::move(options.api_key),

@@ -7,14 +7,16 @@
 #include <unistd.h>
 
 #include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/strings.h"
-#include "client/files.h"
 #include "formats/gunzip.h"
 #include "formats/tar.h"
 
 namespace tinker::client {
 
 using base::FileDescriptor;
+using base::make_folders_above;
+using base::system_error;
 using formats::TarEntry;
 
 namespace {

@@ -6,6 +6,7 @@
 #include "client/download.h"
 #include "client/piece_sink.h"
 #include "http/api_client.h"
+#include "http/redirect.h"
 #include "http/retry_after.h"
 #include "http/url.h"
 #include "tinker/version.h"
@@ -18,30 +19,10 @@ namespace {
 
 constexpr int kMaxRetries = 10;
 constexpr int kMaxRenewals = 2;
-constexpr int kMaxRedirects = 10;
-
-bool is_redirect(const http::Response& response) noexcept {
-  const int status = response.status;
-  const bool is_one =
-      status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-  return is_one && response.headers.contains("location");
-}
 
 /// Storage that does not take a signature any more says one of these.
 bool may_be_expired(const Error& error) noexcept {
   return error.http_status == 400 || error.http_status == 401 || error.http_status == 403;
-}
-
-Error bad_address(std::string_view what) {
-  return {.code = ErrorCode::invalid_response,
-          .message = base::concat(what, " cannot be used as an address")};
-}
-
-/// Where a redirect leads: to `https` if it came from there, never shown.
-Result<http::Url> redirect_target(const http::Url& from, const http::Response& response) {
-  const auto to = from.resolve(response.headers.find("location").value_or(""));
-  if (!to || (from.is_tls() && !to->is_tls())) return bad_address("where storage redirects to");
-  return *to;
 }
 
 /// Nothing of ours: neither the credential nor what describes this client to the API.
@@ -76,9 +57,12 @@ Task<ObjectHead> try_piece(std::shared_ptr<Download> download,
                            std::shared_ptr<Object> object,
                            Piece piece) {
   auto url = http::Url::parse(download->urls[object->name]);
-  if (!url) co_return bad_address("what the server gives as the URL");
+  if (!url) {
+    co_return Error{.code = ErrorCode::invalid_response,
+                    .message = "what the server gives as the URL cannot be used as an address"};
+  }
   const auto lease = download->pool->lease();
-  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+  for (int redirects = 0; redirects <= http::kMaxRedirects; ++redirects) {
     const auto sink = std::make_shared<PieceSink>(download, object, piece);
     auto request = make_request(*url, *object, piece);
     request.channel = lease.channel();
@@ -86,11 +70,10 @@ Task<ObjectHead> try_piece(std::shared_ptr<Download> download,
     auto sending = download->pool->transport()->send(std::move(request));
     auto wait = async::until(std::move(sending));
     auto response = co_await wait;
-    if (response.ok()) sink->flush();
-    auto draining = PieceSink::drain(sink);
+    auto draining = sink->drain();
     const auto drained = co_await std::move(draining);
-    if (response.ok() && drained.ok() && is_redirect(*response)) {
-      url = redirect_target(*url, *response);
+    if (response.ok() && drained.ok() && http::is_redirect(*response)) {
+      url = http::redirect_target(*url, *response);
       if (!url) co_return std::move(url).error();
       continue;
     }
@@ -100,8 +83,9 @@ Task<ObjectHead> try_piece(std::shared_ptr<Download> download,
     if (!head.ok()) sink->give_up();
     co_return head;
   }
-  co_return Error{.code = ErrorCode::unexpected_status,
-                  .message = base::concat("storage redirects more than ", kMaxRedirects, " times")};
+  co_return Error{
+      .code = ErrorCode::unexpected_status,
+      .message = base::concat("storage redirects more than ", http::kMaxRedirects, " times")};
 }
 
 /// Asks for new URLs, unless somebody has since `generation`.

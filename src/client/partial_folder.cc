@@ -14,14 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
-#include "client/files.h"
 
 namespace tinker::client {
 
 namespace fs = std::filesystem;
 using base::FileDescriptor;
+using base::make_folders_above;
+using base::system_error;
 
 namespace {
 
@@ -332,14 +334,7 @@ Result<void> PartialFile::forget() {
 Result<void> PartialFile::write(std::uint64_t offset, std::string_view bytes) const {
   const std::shared_lock lock(mutex_);
   if (is_forgotten_) return forgotten();
-  while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return system_error("write", path_);
-    offset += static_cast<std::uint64_t>(n);
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
+  return base::write_at(file_, offset, bytes, path_);
 }
 
 Result<void> PartialFile::finish_part(std::size_t part) const {

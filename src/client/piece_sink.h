@@ -1,8 +1,6 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "async/task.h"
 #include "client/download.h"
+#include "http/write_queue.h"
 #include "tinker/http.h"
 
 namespace tinker::client {
@@ -18,19 +17,16 @@ namespace tinker::client {
 /// bounded amount at a time. Bodies of other answers are dropped unread. Loop thread only.
 class PieceSink final : public http::BodySink {
  public:
-  PieceSink(std::shared_ptr<Download> download, std::shared_ptr<const Object> object, Piece piece)
-      : download_(std::move(download)), object_(std::move(object)), piece_(piece) {}
+  PieceSink(std::shared_ptr<Download> download, std::shared_ptr<const Object> object, Piece piece);
 
   Result<void> begin(const http::Response& head) override;
   Result<void> write(std::string_view bytes) override;
-  [[nodiscard]] bool has_room() const noexcept override;
+  [[nodiscard]] bool has_room() const noexcept override { return writes_->has_room(); }
 
-  /// Waits until nothing of it is being written any more; with the first error there was.
-  static async::Task<> drain(std::shared_ptr<PieceSink> self);
-  /// What the complete answer says, after `flush` and `drain`: an error unless all of it came.
+  /// Waits until all that came is written; with the first error there was.
+  [[nodiscard]] async::Task<> drain() const { return http::WriteQueue::drain(writes_); }
+  /// What the complete answer says, after `drain`: an error unless all of it came.
   Result<ObjectHead> settle(const http::Response& response);
-  /// Hands what is left to the workers.
-  void flush();
   /// What came does not count.
   void give_up();
 
@@ -44,13 +40,9 @@ class PieceSink final : public http::BodySink {
   bool has_begun_ = false;
   bool is_wanted_ = false;
   ObjectHead head_ = {};
-  std::uint64_t position_ = 0;             // of the first byte in `buffer_`
   std::optional<std::uint64_t> end_ = {};  // nothing: until the answer ends
-  std::string buffer_ = {};
-  std::uint64_t counted_ = 0;  // by the progress
-  std::deque<Future<void>> writes_ = {};
-  std::shared_ptr<std::atomic<std::size_t>> pending_ =
-      std::make_shared<std::atomic<std::size_t>>(0);
+  std::uint64_t counted_ = 0;              // by the progress
+  std::shared_ptr<http::WriteQueue> writes_;
 };
 
 }  // namespace tinker::client

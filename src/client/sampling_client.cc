@@ -9,6 +9,7 @@
 #include "client/requests.h"
 #include "client/sampling.h"
 #include "client/state.h"
+#include "client/tokenizers.h"
 #include "http/url.h"
 #include "session/sampler_handle.h"
 #include "tinker/types/sampling_session.h"
@@ -79,6 +80,16 @@ Task<std::string> read_base_model(std::shared_ptr<SamplingCore> core,
   co_return std::move(sampler.base_model);
 }
 
+Task<Tokenizer> read_tokenizer(std::shared_ptr<SamplingCore> core,
+                               std::optional<TraceContext> trace,
+                               std::optional<Hub> hub) {
+  auto asking = read_base_model(core, std::move(trace));
+  TINKER_CO_TRY(auto model, co_await std::move(asking));
+  auto loading = client::load_tokenizer(
+      core->session()->runtime, std::move(hub), std::move(model), std::nullopt);
+  co_return co_await std::move(loading);
+}
+
 /// On the loop, where the configuration is refreshed.
 Task<std::string> make_handle(std::shared_ptr<SamplingCore> core) {
   const auto& session = core->session();
@@ -139,6 +150,16 @@ Future<std::vector<std::optional<float>>> SamplingClient::compute_logprobs(
 
 Future<std::string> SamplingClient::get_base_model() const {
   return client::start(state_->service, options_, read_base_model(state_->core, options_.trace));
+}
+
+Future<Tokenizer> SamplingClient::get_tokenizer() const {
+  return client::start(
+      state_->service, options_, read_tokenizer(state_->core, options_.trace, std::nullopt));
+}
+
+Future<Tokenizer> SamplingClient::get_tokenizer(Hub hub) const {
+  return client::start(
+      state_->service, options_, read_tokenizer(state_->core, options_.trace, std::move(hub)));
 }
 
 Future<std::string> SamplingClient::get_sampler_handle() const {

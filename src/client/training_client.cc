@@ -12,6 +12,7 @@
 #include "client/sampling.h"
 #include "client/sequenced.h"
 #include "client/state.h"
+#include "client/tokenizers.h"
 #include "tinker/types/tinker_path.h"
 
 namespace tinker {
@@ -192,6 +193,18 @@ Task<GetInfoResponse> read_info(std::shared_ptr<TrainingCore> core,
       client::call_with_retries<GetInfoResponse>(core->session(), "get_info", std::move(call));
   auto running = client::reported(core->session(), "get_info", std::move(asking));
   co_return co_await std::move(running);
+}
+
+Task<Tokenizer> read_tokenizer(std::shared_ptr<TrainingCore> core,
+                               std::optional<TraceContext> trace,
+                               std::optional<Hub> hub) {
+  auto asking = read_info(core, std::move(trace));
+  TINKER_CO_TRY(auto info, co_await std::move(asking));
+  auto loading = client::load_tokenizer(core->session()->runtime,
+                                        std::move(hub),
+                                        std::move(info.model_data.model_name),
+                                        std::move(info.model_data.tokenizer_id));
+  co_return co_await std::move(loading);
 }
 
 }  // namespace
@@ -453,6 +466,16 @@ Future<SamplingClient> TrainingClient::create_sampling_client(std::string model_
 
 Future<GetInfoResponse> TrainingClient::get_info() const {
   return client::start(state_->service, options_, read_info(state_->core, options_.trace));
+}
+
+Future<Tokenizer> TrainingClient::get_tokenizer() const {
+  return client::start(
+      state_->service, options_, read_tokenizer(state_->core, options_.trace, std::nullopt));
+}
+
+Future<Tokenizer> TrainingClient::get_tokenizer(Hub hub) const {
+  return client::start(
+      state_->service, options_, read_tokenizer(state_->core, options_.trace, std::move(hub)));
 }
 
 const std::string& TrainingClient::model_id() const noexcept {

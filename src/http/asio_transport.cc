@@ -1,8 +1,7 @@
 #include "http/asio_transport.h"
 
-#include <cstdlib>
-
 #include "base/block_pool.h"
+#include "base/environment.h"
 #include "http/connection_pool.h"
 
 namespace tinker::http {
@@ -12,10 +11,7 @@ namespace {
 Result<ProxyRules> proxy_rules(const TransportOptions& options) {
   if (!options.proxy.empty()) return ProxyRules::explicit_proxy(options.proxy.expose());
   if (!options.use_environment_proxy) return ProxyRules::none();
-  return ProxyRules::from_environment([](const char* name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return ProxyRules::from_environment(base::process_environment());
 }
 
 Result<std::shared_ptr<ConnectionPool>> make_pool(std::shared_ptr<async::AsioLoop> loop,
@@ -37,6 +33,16 @@ std::shared_ptr<Transport> AsioTransport::create(std::shared_ptr<async::AsioLoop
                                                  TransportOptions options) {
   auto pool = make_pool(loop, std::move(workers), std::move(options));
   return std::shared_ptr<Transport>(new AsioTransport(std::move(loop), std::move(pool)));
+}
+
+Result<std::shared_ptr<Transport>> AsioTransport::create(
+    const std::shared_ptr<async::RuntimeCore>& runtime, TransportOptions options) {
+  auto loop = std::dynamic_pointer_cast<async::AsioLoop>(runtime->loop());
+  if (!loop) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = "a runtime in virtual time has no network: give a transport"};
+  }
+  return create(std::move(loop), runtime->workers(), std::move(options));
 }
 
 AsioTransport::~AsioTransport() {

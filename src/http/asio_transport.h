@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "async/asio_loop.h"
+#include "async/runtime_core.h"
 #include "tinker/executor.h"
 #include "tinker/http.h"
 #include "tinker/transport.h"
@@ -24,6 +25,9 @@ class AsioTransport final : public Transport {
   static std::shared_ptr<Transport> create(std::shared_ptr<async::AsioLoop> loop,
                                            std::shared_ptr<Executor> workers,
                                            TransportOptions options);
+  /// On the loop of a runtime; one in virtual time has no network.
+  static Result<std::shared_ptr<Transport>> create(
+      const std::shared_ptr<async::RuntimeCore>& runtime, TransportOptions options);
 
   ~AsioTransport() override;
   AsioTransport(const AsioTransport&) = delete;

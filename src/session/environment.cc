@@ -1,7 +1,5 @@
 #include "session/environment.h"
 
-#include <cstdlib>
-
 #include "http/url.h"
 
 namespace tinker::session {
@@ -18,20 +16,6 @@ Result<std::string> normalized(std::string_view url, std::string_view source) {
 }
 
 }  // namespace
-
-Environment process_environment() {
-  return [](const char* name) -> std::optional<std::string> {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in the library changes the environment.
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  };
-}
-
-std::optional<std::string> variable(const Environment& environment, const char* name) {
-  auto value = environment ? environment(name) : process_environment()(name);
-  if (value && value->empty()) value.reset();
-  return value;
-}
 
 Result<std::string> resolve_base_url(std::string_view argument, const Environment& environment) {
   if (!argument.empty()) return normalized(argument, "base_url");

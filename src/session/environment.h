@@ -1,23 +1,16 @@
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/environment.h"
 #include "tinker/result.h"
 
 namespace tinker::session {
 
-/// Looks up a variable of the environment, so that tests can bring their own.
-using Environment = std::function<std::optional<std::string>(const char* name)>;
-
-/// That of this process.
-Environment process_environment();
-
-/// The value of `name`; nothing when it is unset or empty, which the protocol treats alike. An
-/// empty `environment` stands for the process's own.
-std::optional<std::string> variable(const Environment& environment, const char* name);
+using base::Environment;
+using base::process_environment;
+using base::variable;
 
 /// The service itself; everything else is a compatible server.
 inline constexpr std::string_view kOfficialBaseUrl =

@@ -4,26 +4,18 @@
 
 #include "base/crc32c.h"
 #include "base/md5.h"
+#include "base/sha1.h"
 #include "base/sha256.h"
+#include "base/strings.h"
 
 namespace tinker::base {
 namespace {
-
-std::string hex(const std::string& bytes) {
-  std::string out;
-  for (const char c : bytes) {
-    constexpr std::string_view digits = "0123456789abcdef";
-    out += digits[static_cast<unsigned char>(c) >> 4U];
-    out += digits[static_cast<unsigned char>(c) & 0xfU];
-  }
-  return out;
-}
 
 template <typename Hash>
 std::string hash_in_pieces(const std::string& text, std::size_t piece) {
   Hash hash;
   for (std::size_t at = 0; at < text.size(); at += piece) hash.update(text.substr(at, piece));
-  return hex(hash.finish());
+  return to_hex(hash.finish());
 }
 
 std::string md5_hex(const std::string& text) {
@@ -39,10 +31,22 @@ TEST(Md5, HasThePublishedDigests) {  // RFC 1321, appendix A.5
       "57edf4a22be3c955ac49da2e2107b67a");
 }
 
+TEST(Sha1, HasThePublishedDigests) {  // FIPS 180-4; RFC 3174, section 7.3
+  const auto sha1 = [](const std::string& text) {
+    return hash_in_pieces<Sha1>(text, text.size() + 1);
+  };
+  EXPECT_EQ(sha1(""), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  EXPECT_EQ(sha1("abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+  EXPECT_EQ(sha1("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
+            "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
+  EXPECT_EQ(sha1(std::string(1'000'000, 'a')), "34aa973cd4c4daa4f61eeb2bdbad27316534016f");
+}
+
 TEST(Digests, DoNotDependOnThePieces) {
   const std::string text(1000, 'a');
   for (const std::size_t piece : {1U, 7U, 63U, 64U, 65U, 128U, 999U}) {
     EXPECT_EQ(hash_in_pieces<Md5>(text, piece), md5_hex(text)) << piece;
+    EXPECT_EQ(hash_in_pieces<Sha1>(text, piece), hash_in_pieces<Sha1>(text, 1)) << piece;
     EXPECT_EQ(hash_in_pieces<Sha256>(text, piece), sha256_hex(text)) << piece;
   }
 }

@@ -1,6 +1,5 @@
 #include "session/environment.h"
 
-#include <cstdlib>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -14,28 +13,12 @@ using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOkAndHolds;
 using ::testing::Not;
-using ::testing::Optional;
 
 Environment fixed(std::map<std::string, std::string> variables) {
   return [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   };
-}
-
-TEST(Environment, ReadsThatOfTheProcess) {
-  ASSERT_EQ(::setenv("TINKER_TEST_VARIABLE", "x", 1), 0);
-  EXPECT_THAT(process_environment()("TINKER_TEST_VARIABLE"), Optional(std::string("x")));
-  EXPECT_THAT(variable({}, "TINKER_TEST_VARIABLE"), Optional(std::string("x")));
-  ASSERT_EQ(::unsetenv("TINKER_TEST_VARIABLE"), 0);
-  EXPECT_EQ(process_environment()("TINKER_TEST_VARIABLE"), std::nullopt);
-}
-
-TEST(Environment, TakesAnEmptyVariableForUnset) {
-  const auto env = fixed({{"A", ""}, {"B", "b"}});
-  EXPECT_EQ(variable(env, "A"), std::nullopt);
-  EXPECT_THAT(variable(env, "B"), Optional(std::string("b")));
-  EXPECT_EQ(variable(env, "C"), std::nullopt);
 }
 
 TEST(ResolveBaseUrl, PrefersArgumentThenEnvironmentThenTheOfficialService) {  // R3.18

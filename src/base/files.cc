@@ -1,4 +1,4 @@
-#include "client/files.h"
+#include "base/files.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 #include "base/strings.h"
 
-namespace tinker::client {
+namespace tinker::base {
 
 Error system_error(std::string_view what, std::string_view path) {
   return {.code = ErrorCode::io_error,
-          .message = base::concat(what, " ", path, ": ", std::generic_category().message(errno))};
+          .message = concat(what, " ", path, ": ", std::generic_category().message(errno))};
 }
 
 Result<void> make_folders_above(const std::string& path) {
@@ -20,10 +20,10 @@ Result<void> make_folders_above(const std::string& path) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (!error) return {};
   return Error{.code = ErrorCode::io_error,
-               .message = base::concat("make the folders above ", path, ": ", error.message())};
+               .message = concat("make the folders above ", path, ": ", error.message())};
 }
 
-Result<std::string_view> read_some(const base::FileDescriptor& file,
+Result<std::string_view> read_some(const FileDescriptor& file,
                                    std::string& buffer,
                                    std::string_view path) {
   while (true) {
@@ -33,9 +33,7 @@ Result<std::string_view> read_some(const base::FileDescriptor& file,
   }
 }
 
-Result<void> write_all(const base::FileDescriptor& file,
-                       std::string_view bytes,
-                       std::string_view path) {
+Result<void> write_all(const FileDescriptor& file, std::string_view bytes, std::string_view path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(file.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
@@ -45,4 +43,18 @@ Result<void> write_all(const base::FileDescriptor& file,
   return {};
 }
 
-}  // namespace tinker::client
+Result<void> write_at(const FileDescriptor& file,
+                      std::uint64_t offset,
+                      std::string_view bytes,
+                      std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error("write", path);
+    offset += static_cast<std::uint64_t>(n);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace tinker::base

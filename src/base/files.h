@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -7,7 +8,7 @@
 #include "tinker/result.h"
 
 // Files, for those who may block. `path` names the file in errors.
-namespace tinker::client {
+namespace tinker::base {
 
 /// "open /a/b: no such file or directory", of the last error of the system.
 Error system_error(std::string_view what, std::string_view path);
@@ -16,11 +17,14 @@ Error system_error(std::string_view what, std::string_view path);
 Result<void> make_folders_above(const std::string& path);
 
 /// What comes next, as much as fits into `buffer`; empty at the end.
-Result<std::string_view> read_some(const base::FileDescriptor& file,
+Result<std::string_view> read_some(const FileDescriptor& file,
                                    std::string& buffer,
                                    std::string_view path);
-Result<void> write_all(const base::FileDescriptor& file,
-                       std::string_view bytes,
-                       std::string_view path);
+Result<void> write_all(const FileDescriptor& file, std::string_view bytes, std::string_view path);
+/// The same wherever in the file it belongs.
+Result<void> write_at(const FileDescriptor& file,
+                      std::uint64_t offset,
+                      std::string_view bytes,
+                      std::string_view path);
 
-}  // namespace tinker::client
+}  // namespace tinker::base
