@@ -92,8 +92,8 @@ class Files(CommandTest):
         self.assertEqual(json.loads(tokenize(*self.QWEN, "--decode", "--json", self.ids).stdout), {"text": "Hello, world"})
 
     def test_control_tokens_are_text_unless_asked_for(self):
-        plain = tokenize(*self.QWEN, "--ids", "<|im_end|>").stdout.split()
-        parsed = tokenize(*self.QWEN, "--ids", "--parse-special", "<|im_end|>").stdout.split()
+        plain = tokenize(*self.QWEN, "--ids", "<|end|>").stdout.split()
+        parsed = tokenize(*self.QWEN, "--ids", "--parse-special", "<|end|>").stdout.split()
         self.assertGreater(len(plain), 1)
         self.assertEqual(len(parsed), 1)
         self.assert_output(tokenize(*self.QWEN, "--decode", "--no-special", *parsed), "")

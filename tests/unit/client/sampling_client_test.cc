@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "support/client_fixture.h"
+#include "support/hub_files.h"
 #include "tinker/testing/matchers.h"
 
 namespace tinker::client {
@@ -210,6 +211,25 @@ TEST(SamplingClient, NamesItsBaseModel) {  // R10.9
                   {{.body = R"({"sampler_id":"s-1:sample:0","base_model":"llama"})"}});
 
   EXPECT_THAT(f.sampler.get_base_model().get(), IsOkAndHolds("llama"));
+}
+
+TEST(SamplingClient, LoadsTheTokenizerOfItsBaseModel) {  // R16.1, R16.3
+  Sampling f;
+  const testing::TemporaryFolder cache;
+  testing::put_into_cache(cache, "models--org--model");
+  const auto hub = Hub::open({.cache = cache.path(),
+                              .is_offline = true,
+                              .transport = f.server,
+                              .runtime = f.time.runtime()})
+                       .value();
+  f.server->reply("/samplers/s-1:sample:0",
+                  {{.body = R"({"sampler_id":"s-1:sample:0","base_model":"org/model/variant"})"}});
+
+  const auto tokenizer = f.sampler.get_tokenizer(hub).get();
+  ASSERT_THAT(tokenizer, IsOk());
+  EXPECT_THAT(tokenizer->encode("abb"), ElementsAre(2, 1));
+  EXPECT_THAT(f.sampler.get_tokenizer().get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("virtual time has no network")));
 }
 
 TEST(SamplingClient, CanBeHandedToAnotherProcess) {  // R17.1, R17.2, R10.15

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/client_fixture.h"
+#include "support/hub_files.h"
 #include "tinker/testing/matchers.h"
 
 namespace tinker::client {
@@ -251,6 +252,30 @@ TEST_F(TrainingClientTest, ReadsItsInfoOutsideTheOrder) {
 
   EXPECT_THAT(trainer.get_info().get(),
               IsOkAndHolds(Field(&GetInfoResponse::model_id, "s-1:train:0")));
+}
+
+TEST_F(TrainingClientTest, LoadsTheTokenizerThatTheServerNames) {  // R16.1
+  const testing::TemporaryFolder cache;
+  testing::put_into_cache(cache, "models--org--tokenizer");
+  const auto hub = Hub::open({.cache = cache.path(),
+                              .is_offline = true,
+                              .transport = f.server,
+                              .runtime = f.time.runtime()})
+                       .value();
+  f.server->reply(
+      "/get_info",
+      {{.body =
+            R"({"model_data":{"model_name":"llama","tokenizer_id":"org/tokenizer:x"},"model_id":"m"})"},
+       {.body = R"({"model_data":{"model_name":"org/other"},"model_id":"m"})"},
+       {.body = R"({"model_data":{},"model_id":"m"})"}});
+
+  const auto tokenizer = trainer.get_tokenizer(hub).get();
+  ASSERT_THAT(tokenizer, IsOk());
+  EXPECT_THAT(tokenizer->encode("abb"), ElementsAre(2, 1));
+  EXPECT_THAT(trainer.get_tokenizer(hub).get(),
+              IsError(ErrorCode::not_found, HasSubstr("org/other")));
+  EXPECT_THAT(trainer.get_tokenizer(hub).get(),
+              IsError(ErrorCode::invalid_response, HasSubstr("expected model_name")));
 }
 
 TEST_F(TrainingClientTest, SamplesFromTheWeightsOfTheMoment) {
