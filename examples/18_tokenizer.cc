@@ -1,5 +1,5 @@
-// Text to tokens and back, without Python: give it the folder of a model, a tokenizer.json or a
-// GGUF file.
+// Text to tokens and back, without Python: give it the folder of a model, a tokenizer.json, a
+// tiktoken file or a GGUF file.
 
 #include <iostream>
 #include <string>

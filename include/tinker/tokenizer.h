@@ -54,8 +54,14 @@ struct TiktokenOptions {
   struct Special {
     std::string content = {};
     std::int32_t id = 0;
+    /// Kept by `skip_special_tokens`: one that belongs to the text, such as "<think>".
+    bool is_shown = false;
   };
   std::vector<Special> special_tokens = {};
+
+  /// Those of tiktoken's encodings: r50k_base, p50k_base, cl100k_base, o200k_base, o200k_harmony
+  /// (which has the ranks of o200k_base).
+  static std::optional<TiktokenOptions> preset(std::string_view name);
 };
 
 /// Text to tokens and back, exactly as the library that a model was trained with does it.
@@ -75,7 +81,11 @@ class Tokenizer {
  public:
   class DecodeStream;
 
-  /// A folder with one of these files in it, or such a file: `tokenizer.json`, `*.gguf`.
+  /// A folder with one of these in it, looked for in this order, or such a file:
+  /// - `tokenizer.json`;
+  /// - `tiktoken.model` with the `tokenizer_config.json` of a Kimi model beside it;
+  /// - a single `NAME.tiktoken` that `TiktokenOptions::preset` knows by its name;
+  /// - a single `*.gguf`, of which only what it says of itself is read.
   static Result<Tokenizer> load(const std::filesystem::path& path);
   /// The content of a `tokenizer.json`.
   static Result<Tokenizer> from_json(std::string_view json);

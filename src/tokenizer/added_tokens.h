@@ -15,6 +15,7 @@ struct AddedToken {
   TokenId id = 0;
   std::string content = {};
   bool is_special = false;        ///< One that controls the model, such as an end of turn.
+  bool is_shown = false;          ///< Decoded even where special tokens are left out.
   bool is_normalized = false;     ///< Looked for in the normalised text.
   bool strips_left = false;       ///< Takes the white space before it.
   bool strips_right = false;      ///< Takes the white space after it.

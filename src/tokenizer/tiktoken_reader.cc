@@ -38,7 +38,9 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
-Result<Vocabulary> read_vocabulary(std::string_view ranks) {
+}  // namespace
+
+Result<Vocabulary> read_ranks(std::string_view ranks) {
   Vocabulary out;
   const auto lines = static_cast<std::size_t>(std::ranges::count(ranks, '\n')) + 1;
   out.reserve(lines, ranks.size() / 2);
@@ -62,8 +64,6 @@ Result<Vocabulary> read_vocabulary(std::string_view ranks) {
   return out;
 }
 
-}  // namespace
-
 std::vector<Bpe::Merge> merges_of(const Vocabulary& vocabulary) {
   std::vector<Bpe::Merge> merges;
   for (std::size_t id = 0; id < vocabulary.limit(); ++id) {
@@ -80,7 +80,11 @@ std::vector<Bpe::Merge> merges_of(const Vocabulary& vocabulary) {
 }
 
 Result<Pipeline> read_tiktoken(std::string_view ranks, const TiktokenOptions& options) {
-  TINKER_TRY(auto vocabulary, read_vocabulary(ranks));
+  TINKER_TRY(auto vocabulary, read_ranks(ranks));
+  return tiktoken_pipeline(std::move(vocabulary), options);
+}
+
+Result<Pipeline> tiktoken_pipeline(Vocabulary vocabulary, const TiktokenOptions& options) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char text = static_cast<char>(byte);
     if (vocabulary.find({&text, 1})) continue;
@@ -95,12 +99,12 @@ Result<Pipeline> read_tiktoken(std::string_view ranks, const TiktokenOptions& op
   const auto merges = merges_of(vocabulary);
   out.model = std::make_unique<Bpe>(
       std::move(vocabulary), merges, Bpe::Options{.is_byte_level = true, .ignore_merges = true});
-  for (const auto& [content, id] : options.special_tokens) {
+  for (const auto& [content, id, is_shown] : options.special_tokens) {
     if (content.empty() || id < 0 || id > kMaxTokenId || out.model->vocabulary().has(id)) {
       return Error{.code = ErrorCode::invalid_argument,
                    .message = base::concat("special token '", content, "' cannot have id ", id)};
     }
-    out.add_token({.id = id, .content = content, .is_special = true});
+    out.add_token({.id = id, .content = content, .is_special = true, .is_shown = is_shown});
   }
   out.decoder.add(Decoder::Bytes());
   return out;

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <thread>
 #include <utility>
 
-#include "base/strings.h"
+#include "tokenizer/file_reader.h"
 #include "tokenizer/gguf_reader.h"
 #include "tokenizer/hf_reader.h"
 #include "tokenizer/pipeline.h"
@@ -20,21 +19,6 @@ using tokenizer::Pipeline;
 
 namespace {
 
-Result<std::string> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const auto fail = [&path](std::string_view why) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = base::concat("cannot read ", path.string(), ": ", why)};
-  };
-  if (!file) return fail("there is no such file, or it may not be read");
-  const auto size = file.tellg();
-  if (size < 0) return fail("it is no file");
-  std::string content(static_cast<std::size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(content.data(), size)) return fail("it ends too early");
-  return content;
-}
-
 EncodeRequest request_of(const EncodeOptions& options, bool wants_offsets) {
   return {.adds_special = options.add_special_tokens,
           .parses_special = options.parse_special,
@@ -46,8 +30,9 @@ std::optional<std::string_view> decoder_text(const Pipeline& pipeline,
                                              std::int32_t id,
                                              const DecodeOptions& options) {
   if (const auto added = pipeline.added.find(id); added != pipeline.added.end()) {
-    if (added->second.is_special && options.skip_special_tokens) return std::nullopt;
-    return added->second.decoder_text;
+    const auto& token = added->second;
+    if (options.skip_special_tokens && token.is_special && !token.is_shown) return std::nullopt;
+    return token.decoder_text;
   }
   if (!pipeline.model->vocabulary().has(id)) return std::nullopt;
   return pipeline.model->vocabulary().bytes(id);
@@ -56,13 +41,8 @@ std::optional<std::string_view> decoder_text(const Pipeline& pipeline,
 }  // namespace
 
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
-  std::error_code error;
-  const bool is_folder = std::filesystem::is_directory(path, error);
-  const auto file = is_folder ? path / "tokenizer.json" : path;
-  TINKER_TRY(const auto content, read_file(file));
-  auto made = content.starts_with("GGUF") ? from_gguf(content) : from_json(content);
-  if (!made.ok()) return Error(made.error()).with_context(file.string());
-  return made;
+  TINKER_TRY(auto pipeline, tokenizer::read_tokenizer_file(path));
+  return Tokenizer(std::make_shared<const Pipeline>(std::move(pipeline)));
 }
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view json) {

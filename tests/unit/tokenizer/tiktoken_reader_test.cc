@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "support/tiktoken_file.h"
 #include "tinker/testing/matchers.h"
 
 namespace tinker::tokenizer {
@@ -11,26 +12,14 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::tinker::testing::byte_ranks;
 using ::tinker::testing::IsError;
-
-/// The 256 bytes, rank for rank.
-std::string bytes_file() {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    out += kDigits[byte / 4];
-    out += kDigits[byte % 4 * 16];
-    out += "== " + std::to_string(byte) + "\n";
-  }
-  return out;
-}
 
 const TiktokenOptions kOptions = {.pattern = "\\S+|\\s+"};
 
 TEST(Tiktoken, MergesByTheRankOfTheWhole) {
   // "ab" 256, "bc" 257, "abc" 258
-  const auto file = bytes_file() + "YWI= 256\nYmM= 257\r\nYWJj 258\n\n";
+  const auto file = byte_ranks() + "YWI= 256\nYmM= 257\r\nYWJj 258\n\n";
 
   const auto tokenizer = Tokenizer::from_tiktoken(file, kOptions).value();
 
@@ -43,12 +32,27 @@ TEST(Tiktoken, MergesByTheRankOfTheWhole) {
 TEST(Tiktoken, SpecialTokensAreParsedOnlyWhereAsked) {
   const auto tokenizer =
       Tokenizer::from_tiktoken(
-          bytes_file(), {.pattern = "\\S+|\\s+", .special_tokens = {{.content = "<e>", .id = 300}}})
+          byte_ranks(), {.pattern = "\\S+|\\s+", .special_tokens = {{.content = "<e>", .id = 300}}})
           .value();
 
   EXPECT_THAT(tokenizer.encode("<e>"), ElementsAre('<', 'e', '>'));
   EXPECT_THAT(tokenizer.encode("<e>", {.parse_special = true}), ElementsAre(300));
   EXPECT_TRUE(tokenizer.is_special(300));
+}
+
+TEST(Tiktoken, SpecialTokensThatBelongToTheTextAreNotLeftOut) {
+  const auto tokenizer = Tokenizer::from_tiktoken(
+                             byte_ranks(),
+                             {.pattern = "\\S+|\\s+",
+                              .special_tokens = {{.content = "<e>", .id = 300},
+                                                 {.content = "<t>", .id = 301, .is_shown = true}}})
+                             .value();
+
+  EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{300, 301}), "<e><t>");
+  EXPECT_EQ(
+      tokenizer.decode(std::vector<std::int32_t>{300, 301, 'a'}, {.skip_special_tokens = true}),
+      "<t>a");
+  EXPECT_THAT(tokenizer.encode("<t>"), ElementsAre('<', 't', '>'));
 }
 
 TEST(Tiktoken, RefusesWhatIsNoFileOfItsKind) {
@@ -64,16 +68,16 @@ TEST(Tiktoken, RefusesWhatIsNoFileOfItsKind) {
   EXPECT_THAT(read("YWI=\n"), invalid("line 1: no rank"));
   EXPECT_THAT(read("YWI= x\n"), invalid("line 1: no rank"));
   EXPECT_THAT(read("YWI= 1 2\n"), invalid("line 1: no rank"));
-  EXPECT_THAT(read(bytes_file() + "YWI= 5\n"), invalid("line 257: token id 5 is given twice"));
-  EXPECT_THAT(read(bytes_file() + "YQ== 999\n"), invalid("line 257: the same token again"));
-  EXPECT_THAT(read(bytes_file() + "YWI= 99999999\n"), invalid("out of range"));
+  EXPECT_THAT(read(byte_ranks() + "YWI= 5\n"), invalid("line 257: token id 5 is given twice"));
+  EXPECT_THAT(read(byte_ranks() + "YQ== 999\n"), invalid("line 257: the same token again"));
+  EXPECT_THAT(read(byte_ranks() + "YWI= 99999999\n"), invalid("out of range"));
 }
 
 TEST(Tiktoken, RefusesPatternsAndSpecialTokensThatCannotBe) {
-  EXPECT_THAT(Tokenizer::from_tiktoken(bytes_file(), {.pattern = "a*"}),
+  EXPECT_THAT(Tokenizer::from_tiktoken(byte_ranks(), {.pattern = "a*"}),
               IsError(ErrorCode::invalid_argument, HasSubstr("match nothing")));
   EXPECT_THAT(Tokenizer::from_tiktoken(
-                  bytes_file(), {.pattern = "a", .special_tokens = {{.content = "<e>", .id = 5}}}),
+                  byte_ranks(), {.pattern = "a", .special_tokens = {{.content = "<e>", .id = 5}}}),
               IsError(ErrorCode::invalid_argument, HasSubstr("'<e>' cannot have id 5")));
 }
 
