@@ -1,13 +1,23 @@
 // Text to tokens and back, without Python: give it the folder of a model, a tokenizer.json, a
-// tiktoken file or a GGUF file.
+// tiktoken file, a GGUF file, or the id of a model.
 
+#include <filesystem>
 #include <iostream>
 #include <string>
 
 #include <tinker/tinker.h>
 
+//! [hub]
+tinker::Result<tinker::Tokenizer> load(const std::string& name) {
+  if (std::filesystem::exists(name)) return tinker::Tokenizer::load(name);
+  const auto hub = tinker::Hub::open();
+  if (!hub) return hub.error();
+  return hub->tokenizer(name).get();  // "Qwen/Qwen3-8B": comes once, then it is in the cache
+}
+//! [hub]
+
 int main(int argc, char** argv) {
-  const auto loaded = tinker::Tokenizer::load(argc > 1 ? argv[1] : ".");
+  const auto loaded = load(argc > 1 ? argv[1] : ".");
   if (!loaded) {
     std::cerr << loaded.error().to_string() << '\n';
     return 1;

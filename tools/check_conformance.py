@@ -27,7 +27,7 @@ RULES = [
     *numbered("R5.1", 3), *numbered("R5.2", 6), *numbered("R5.3", 3), *numbered("R5.4", 6), *numbered("R5.5", 7),
     *numbered("R6", 29), *numbered("R7", 20), "R7.11b", *numbered("R8", 7), *numbered("R9", 13), *numbered("R10", 15), *numbered("R11", 17),
     *numbered("R12", 7), *numbered("R13", 5), *numbered("R14", 14),
-    *numbered("R17", 3), *numbered("R20", 3),
+    *numbered("R16", 6), *numbered("R17", 3), *numbered("R20", 3),
     *(f"15 {name}" for name in [
         "TinkerError", "APIError", "APIResponseValidationError", "APIStatusError", "BadRequestError",
         "AuthenticationError", "BillingError", "PermissionDeniedError", "NotFoundError", "ConflictError",

@@ -1,5 +1,9 @@
 #include "tinker/clock.h"
 
+#include <array>
+#include <cstddef>
+#include <new>
+
 namespace tinker {
 namespace {
 
@@ -17,7 +21,8 @@ class SystemClock final : public Clock {
 
 const Clock& Clock::system() noexcept {
   // Never destroyed: threads of the library may outlive the program's other objects.
-  static const Clock& clock = *new SystemClock;
+  alignas(SystemClock) static std::array<std::byte, sizeof(SystemClock)> place;
+  static const Clock& clock = *new (place.data()) SystemClock;
   return clock;
 }
 

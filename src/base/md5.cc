@@ -49,13 +49,9 @@ void Md5::update(std::string_view bytes) {
 }
 
 std::string Md5::finish() {
-  blocks_.finish(BlockBuffer::Length::little_endian,
+  blocks_.finish(BlockBuffer::Order::little_endian,
                  [this](std::string_view block) { absorb(state_, block); });
-  std::string out;
-  for (const auto word : state_) {
-    for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(word >> shift & 0xffU);
-  }
-  return out;
+  return digest_bytes(state_, BlockBuffer::Order::little_endian);
 }
 
 }  // namespace tinker::base

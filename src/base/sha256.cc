@@ -64,13 +64,9 @@ void Sha256::update(std::string_view bytes) {
 }
 
 std::string Sha256::finish() {
-  blocks_.finish(BlockBuffer::Length::big_endian,
+  blocks_.finish(BlockBuffer::Order::big_endian,
                  [this](std::string_view block) { absorb(state_, block); });
-  std::string out;
-  for (const auto word : state_) {
-    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(word >> shift & 0xffU);
-  }
-  return out;
+  return digest_bytes(state_, BlockBuffer::Order::big_endian);
 }
 
 std::string sha256_hex(std::string_view text) {

@@ -95,8 +95,6 @@ Result<std::shared_ptr<HubCore>> HubCore::shared(
 }
 
 Task<Tokenizer> HubCore::tokenizer(TokenizerId id) {
-  TINKER_CO_TRY(
-      check({.repository = id.repository, .revision = id.revision, .name = "tokenizer.json"}));
   const auto found = std::ranges::find(kept_, id, &std::pair<TokenizerId, Tokenizer>::first);
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);

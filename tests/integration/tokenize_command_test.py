@@ -295,6 +295,25 @@ class Models(CommandTest):
         self.assertEqual(self.tokenize(model="meta-llama/Llama-3.1-8B").status, OK)
         self.assert_refused(self.tokenize(model="TML/secret"), "TML/secret", "is on no hub")
 
+    def test_brings_what_kimi_has_instead(self):  # R16.5
+        kimi = {
+            "tiktoken.model": (GOLDEN / "kimi.tiktoken").read_bytes(),
+            "tokenizer_config.json": json.dumps(
+                {
+                    "tokenizer_class": "TikTokenTokenizer",
+                    "auto_map": {"AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", None]},
+                    "added_tokens_decoder": {},
+                }
+            ).encode(),
+        }
+        revision = "612681931a8c906ddb349f8ad0f582cb552189cd"
+        self.hub.add("moonshotai/Kimi-K2-Thinking").commits[revision] = kimi
+        outcome = self.tokenize(model="moonshotai/Kimi-K2-Thinking:x")
+        self.assertEqual((outcome.status, outcome.stderr), (OK, ""))
+        self.hub.requests.clear()
+        self.assert_output(self.tokenize(model="moonshotai/Kimi-K2-Thinking"), outcome.stdout)
+        self.assertEqual(self.hub.requests, [], "all of a commit is in the cache, also what it does not have")
+
     def test_refuses_an_endpoint_that_is_none(self):
         self.assert_refused(self.tokenize(HF_ENDPOINT="hub"), "HF_ENDPOINT", "hub")
 
