@@ -31,7 +31,10 @@ class Altered:
 
 
 def changed(answer):
-    """One token or character more."""
+    """The last token with another end, or one token or character more."""
+    if answer and isinstance(answer[-1], tuple):
+        token, begin, end = answer[-1]
+        return [*answer[:-1], (token, begin, end + 1)]
     return answer + (answer[-1:] or ("?" if isinstance(answer, str) else [0]))
 
 

@@ -71,9 +71,9 @@ def unchanged(some, reference):
 
 
 def without_added(ours, theirs):
-    """A token that stands for nothing of the text has an empty part of it; the library gives it the next character."""
+    """A space that was put in front of the text is nothing of it; the library gives it the first character."""
     return [
-        [their if our[0] == their[0] and our[1] == our[2] else our for our, their in zip(a, b)] + a[len(b) :] for a, b in zip(ours, theirs)
+        [(our[0], *their[1:]) if our[1:] == (0, 0) else our for our, their in zip(a, b)] + a[len(b) :] for a, b in zip(ours, theirs)
     ]
 
 
