@@ -27,6 +27,9 @@ QWEN35 = CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M
 UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 TEKKEN = rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|" + SPACES
 
+# Tulu-Tigalari, Gurung Khema, Kirat Rai: newer than the tables of `tokenizers`, which the renderers compose.
+COMPOSED_SINCE_UNICODE_16 = frozenset(map(chr, [*range(0x11380, 0x11400), *range(0x16100, 0x16140), *range(0x16D40, 0x16D80)]))
+
 
 class Missing(Exception):
     """A file that is not at hand."""
@@ -148,7 +151,8 @@ def tokenizer_json(class_name, pattern, *, normalizer=None, ignore_merges=False)
         ranked = sorted(reference.ranks.items(), key=lambda item: item[1])
         merges = {rank: merge_of(reference.ranks, token) for token, rank in ranked if len(token) > 1}
         # Their encoder goes by tokens that may stand side by side, not by merges, and makes use of these all the same.
-        reference.unsure = {rank for rank, merge in merges.items() if not merge}
+        reference.odd_ids = {rank for rank, merge in merges.items() if not merge}
+        reference.odd_characters = COMPOSED_SINCE_UNICODE_16 if normalizer else frozenset()
         split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
         byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
         whole = {

@@ -16,9 +16,14 @@ from tokenizers import Tokenizer
 class Reference:
     # What a library cannot be asked for is None.
     parsed = around = skipped = offsets = None
-    unsure = frozenset()  # ids that it should not have made
+    # What it has a way of its own with: texts in which they are do not count.
+    odd_ids = frozenset()
+    odd_characters = frozenset()
     special_names = ()
     ids = ()  # to decode
+
+    def counts(self, text, ids):
+        return self.odd_ids.isdisjoint(ids) and self.odd_characters.isdisjoint(text)
 
 
 class HuggingFace(Reference):

@@ -30,8 +30,8 @@ class Comparison:
     def __init__(self):
         self.texts = self.bytes = self.differences = self.left_out = 0
 
-    def without_unsure(self, inputs, theirs, unsure):
-        kept = [(given, ids) for given, ids in zip(inputs, theirs) if unsure.isdisjoint(ids)]
+    def only_what_counts(self, inputs, theirs, counts):
+        kept = [(given, ids) for given, ids in zip(inputs, theirs) if counts(given, ids)]
         self.left_out = len(inputs) - len(kept)
         return [list(values) for values in zip(*kept)]
 
@@ -83,7 +83,7 @@ def compare(ours, reference, is_full):
     odd = list(texts.random_texts(is_full, reference.special_names))
     corpus = texts.corpus(is_full)
     everything = corpus + list(texts.code_points(is_full)) + odd
-    everything, plain = out.without_unsure(everything, reference.plain(everything), reference.unsure)
+    everything, plain = out.only_what_counts(everything, reference.plain(everything), reference.counts)
     out.check("plain", everything, ours.plain(everything), plain)
     if reference.parsed:
         some = corpus[1:] + odd
