@@ -4,7 +4,7 @@ set -euo pipefail
 python=$1 script=$2
 shift 2
 if [[ ! -x $python ]]; then
-  echo "skipped: no $python; ./dev setup makes it"
+  echo "skipped: no $python; ./dev setup check makes it"
   exit 77
 fi
 count=()
