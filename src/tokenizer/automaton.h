@@ -25,19 +25,18 @@ class Automaton {
   [[nodiscard]] std::size_t match(std::string_view text, std::size_t from) const noexcept {
     std::size_t end = from;
     std::uint32_t state = first_;
-    for (std::size_t at = from;;) {
+    for (std::size_t at = from; at < text.size();) {
+      const auto byte = static_cast<unsigned char>(text[at]);
       std::size_t size = 1;
-      std::size_t kind = kTextEnd;
-      if (at < text.size()) {
-        const auto byte = static_cast<unsigned char>(text[at]);
-        kind = byte < ascii_.size() ? ascii_[byte] : kind_beyond_ascii(text, at, size);
-      }
+      const std::size_t kind =
+          byte < ascii_.size() ? ascii_[byte] : kind_beyond_ascii(text, at, size);
       const Step step = steps_[state + kind];
-      if (step.ends_before) end = at;
+      end = step.ends_before ? at : end;
       if (step.next == kNowhere) return end;
       state = step.next;
       at += size;
     }
+    return steps_[state + kTextEnd].ends_before ? text.size() : end;
   }
 
  private:

@@ -33,12 +33,13 @@ std::string fallback_name(std::size_t byte) {
 }  // namespace
 
 Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options options)
-    : vocabulary_(std::move(vocabulary)),
-      options_(options),
-      slots_(std::bit_ceil(2 * merges.size() + 2)),
-      wholes_(vocabulary_.limit()) {
-  std::uint32_t rank = 0;
-  for (const Merge& merge : merges) add_rule(merge, rank++);
+    : vocabulary_(std::move(vocabulary)), options_(options), wholes_(vocabulary_.limit()) {
+  add_merges(merges);
+  find_byte_tokens();
+  if (options_.byte_fallback && !options_.is_byte_level) find_joins(merges);
+}
+
+void Bpe::find_byte_tokens() {
   byte_tokens_.fill(kNoToken);
   if (!options_.is_byte_level && !options_.byte_fallback) return;
   for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -46,7 +47,6 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options option
         options_.is_byte_level ? std::string(1, static_cast<char>(byte)) : fallback_name(byte);
     byte_tokens_[byte] = vocabulary_.find(name).value_or(kNoToken);
   }
-  if (!options_.is_byte_level) find_joins(merges);
 }
 
 bool Bpe::may_join(char before, char32_t after) const noexcept {
@@ -76,23 +76,26 @@ void Bpe::find_joins(const std::vector<Merge>& merges) {
 }
 
 /// The last of two for the same pair counts, as in the library.
-void Bpe::add_rule(const Merge& merge, std::uint32_t rank) {
+void Bpe::add_merges(const std::vector<Merge>& merges) {
+  slots_.resize(std::bit_ceil(merges.size() + merges.size() / 2 + 2));
+  results_.reserve(merges.size());
   const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash_pair(merge.left, merge.right) & mask;
-  while (slots_[at].left != kNoToken &&
-         (slots_[at].left != merge.left || slots_[at].right != merge.right)) {
-    at = (at + 1) & mask;
+  for (const auto& [left, right, whole] : merges) {
+    std::size_t at = hash_pair(left, right) & mask;
+    while (slots_[at].rank != kNever && (slots_[at].left != left || slots_[at].right != right)) {
+      at = (at + 1) & mask;
+    }
+    slots_[at] = {
+        .left = left, .right = right, .rank = static_cast<std::uint32_t>(results_.size())};
+    results_.push_back(whole);
   }
-  slots_[at] = {
-      .left = merge.left, .right = merge.right, .rule = {.rank = rank, .whole = merge.whole}};
 }
 
-Bpe::Rule Bpe::rule(TokenId left, TokenId right) const noexcept {
+std::uint32_t Bpe::rank(TokenId left, TokenId right) const noexcept {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hash_pair(left, right) & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.left == left && slot.right == right) return slot.rule;
-    if (slot.left == kNoToken) return {};
+    if ((slot.left == left && slot.right == right) || slot.rank == kNever) return slot.rank;
   }
 }
 
@@ -102,6 +105,16 @@ std::optional<TokenId> Bpe::byte_token(unsigned char byte) const noexcept {
 }
 
 void Bpe::encode(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
+  if (!scratch.cache_.takes(word)) return encode_new(word, out, scratch);
+  const ShortText key(word);
+  auto& place = scratch.cache_.place_of(key);
+  if (place.is_of(key)) return place.append_to(out);
+  const std::size_t first = out.size();
+  encode_new(word, out, scratch);
+  place.assign(key, std::span(out).subspan(first));
+}
+
+void Bpe::encode_new(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
   if (word.size() <= kShortWord || joins_.empty())
     return encode_part(word, out.size(), out, scratch);
   const std::size_t first = out.size();
@@ -213,18 +226,17 @@ void Bpe::merge_short(Scratch& scratch) const {
   auto& pieces = scratch.pieces_;
   auto& ranks = scratch.ranks_;  // of each piece with the next
   ranks.resize(pieces.size() - 1);
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    ranks[i] = rule(pieces[i].id, pieces[i + 1].id).rank;
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = rank(pieces[i].id, pieces[i + 1].id);
   while (!ranks.empty()) {
     const auto best = std::ranges::min_element(ranks);
     if (*best == kNever) return;
     const auto at = static_cast<std::size_t>(best - ranks.begin());
-    pieces[at].id = rule(pieces[at].id, pieces[at + 1].id).whole;
+    pieces[at].id = results_[*best];
     pieces[at].size += pieces[at + 1].size;
     pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     ranks.erase(best);
-    if (at > 0) ranks[at - 1] = rule(pieces[at - 1].id, pieces[at].id).rank;
-    if (at < ranks.size()) ranks[at] = rule(pieces[at].id, pieces[at + 1].id).rank;
+    if (at > 0) ranks[at - 1] = rank(pieces[at - 1].id, pieces[at].id);
+    if (at < ranks.size()) ranks[at] = rank(pieces[at].id, pieces[at + 1].id);
   }
 }
 
@@ -240,9 +252,9 @@ void Bpe::merge_long(Scratch& scratch) const {
     if (next == kEnd) return;
     const TokenId left = symbols[at].id;
     const TokenId right = symbols[next].id;
-    const std::uint32_t rank = rule(left, right).rank;
-    if (rank == kNever) return;
-    queue.push_back({.rank = rank, .at = at, .left = left, .right = right});
+    const std::uint32_t order = rank(left, right);
+    if (order == kNever) return;
+    queue.push_back({.rank = order, .at = at, .left = left, .right = right});
     if (is_ordered) std::ranges::push_heap(queue, is_later);
   };
   const auto count = static_cast<std::uint32_t>(scratch.pieces_.size());
@@ -264,7 +276,7 @@ void Bpe::merge_long(Scratch& scratch) const {
     auto& left = symbols[best.at];
     if (left.id != best.left || left.next == kEnd || symbols[left.next].id != best.right) continue;
     auto& right = symbols[left.next];
-    left.id = rule(best.left, best.right).whole;
+    left.id = results_[best.rank];
     left.size += right.size;
     left.next = right.next;
     right.id = kNoToken;

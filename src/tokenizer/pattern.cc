@@ -102,22 +102,11 @@ std::size_t Pattern::match(std::string_view text,
 }
 
 std::size_t Pattern::match_here(std::string_view text, std::size_t at, Scratch& scratch) const {
-  if (automaton_) return automaton_->match(text, at);
   for (const auto alternative : alternatives_) {
     const std::size_t end = match(text, at, alternative, scratch);
     if (end != kNoMatch) return end;
   }
   return at;
-}
-
-std::optional<Pattern::Span> Pattern::find(std::string_view text,
-                                           std::size_t from,
-                                           Scratch& scratch) const {
-  for (std::size_t at = from; at < text.size(); at += decode_at(text, at).size) {
-    const std::size_t end = match_here(text, at, scratch);
-    if (end > at) return Span{.begin = at, .end = end};
-  }
-  return std::nullopt;
 }
 
 }  // namespace tinker::tokenizer

@@ -37,7 +37,14 @@ class Pattern {
   /// The first match at `from` or later that is not empty.
   [[nodiscard]] std::optional<Span> find(std::string_view text,
                                          std::size_t from,
-                                         Scratch& scratch) const;
+                                         Scratch& scratch) const {
+    for (std::size_t at = from; at < text.size(); at += decode_at(text, at).size) {
+      const std::size_t end =
+          automaton_ ? automaton_->match(text, at) : match_here(text, at, scratch);
+      if (end > at) return Span{.begin = at, .end = end};
+    }
+    return std::nullopt;
+  }
 
  private:
   static constexpr std::size_t kNoMatch = std::numeric_limits<std::size_t>::max();
@@ -56,6 +63,7 @@ class Pattern {
                     std::size_t at,
                     std::uint32_t op,
                     Scratch& scratch) const;
+  /// Where the match at `at` ends; `at` when there is none.
   std::size_t match_here(std::string_view text, std::size_t at, Scratch& scratch) const;
   [[nodiscard]] bool run_loop(std::string_view text,
                               std::size_t& at,

@@ -33,10 +33,12 @@ struct Pipeline {
   void add_token(AddedToken token);
 };
 
-/// Room for one text after the other.
+/// Room for one text after the other, with one pipeline.
 struct EncodeScratch {
+  explicit EncodeScratch(std::size_t text_bytes) : word(text_bytes) {}
+
   PreTokenizer::Scratch words = {};
-  Bpe::Scratch word = {};
+  Bpe::Scratch word;
   std::vector<Piece> pieces = {};
 };
 
