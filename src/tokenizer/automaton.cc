@@ -45,15 +45,6 @@ bool is_suitable(const PatternProgram& program) {
 
 }  // namespace
 
-std::size_t Automaton::kind_beyond_ascii(std::string_view text,
-                                         std::size_t at,
-                                         std::size_t& size) const noexcept {
-  const auto decoded = decode_at(text, at);
-  size = decoded.size;
-  const std::size_t page = pages_[decoded.code_point >> kPageBits];
-  return kinds_[(page << kPageBits) + (decoded.code_point & ((1U << kPageBits) - 1))];
-}
-
 class AutomatonBuilder {
  public:
   explicit AutomatonBuilder(const PatternProgram& program) : program_(program) {}

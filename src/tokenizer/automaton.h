@@ -23,20 +23,20 @@ class Automaton {
 
   /// Where the match that begins at `from` ends; `from` when there is none.
   [[nodiscard]] std::size_t match(std::string_view text, std::size_t from) const noexcept {
+    const Step* const steps = steps_.data();
     std::size_t end = from;
     std::uint32_t state = first_;
     for (std::size_t at = from; at < text.size();) {
       const auto byte = static_cast<unsigned char>(text[at]);
-      std::size_t size = 1;
-      const std::size_t kind =
-          byte < ascii_.size() ? ascii_[byte] : kind_beyond_ascii(text, at, size);
-      const Step step = steps_[state + kind];
+      const Decoded next =
+          byte < ascii_.size() ? Decoded{.code_point = byte, .size = 1} : decode_at(text, at);
+      const Step step = steps[state + kind_of(next.code_point)];
       end = step.ends_before ? at : end;
       if (step.next == kNowhere) return end;
       state = step.next;
-      at += size;
+      at += next.size;
     }
-    return steps_[state + kTextEnd].ends_before ? text.size() : end;
+    return steps[state + kTextEnd].ends_before ? text.size() : end;
   }
 
  private:
@@ -50,9 +50,11 @@ class Automaton {
     bool ends_before = false;       // the character is behind a match
   };
 
-  [[nodiscard]] std::size_t kind_beyond_ascii(std::string_view text,
-                                              std::size_t at,
-                                              std::size_t& size) const noexcept;
+  [[nodiscard]] std::size_t kind_of(char32_t code_point) const noexcept {
+    if (code_point < ascii_.size()) return ascii_[code_point];
+    const std::size_t page = pages_[code_point >> kPageBits];
+    return kinds_[(page << kPageBits) + (code_point & ((1U << kPageBits) - 1))];
+  }
 
   std::uint32_t first_ = 0;
   std::vector<Step> steps_;  // of each state by the kinds of characters; the state 0 is `kNowhere`

@@ -12,19 +12,24 @@ namespace tinker::tokenizer {
 void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
   entries_.reserve(tokens);
   text_.reserve(bytes);
-  grow(std::bit_ceil(2 * tokens + 2));
+  grow(std::bit_ceil(tokens + tokens / 2 + 2));
 }
 
 void Vocabulary::grow(std::size_t slots) {
   if (slots <= slots_.size()) return;
   slots_.assign(slots, Slot());
   for (std::size_t id = 0; id < entries_.size(); ++id) {
-    if (entries_[id].begin == kNone || entries_[id].is_hidden) continue;
-    const auto text = bytes(static_cast<TokenId>(id));
-    const std::uint64_t hash = hash_bytes(text);
-    slots_[slot_of(text, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
-                                   .id = static_cast<std::uint32_t>(id)};
+    if (entries_[id].begin != kNone && !entries_[id].is_hidden) fill_slot(static_cast<TokenId>(id));
   }
+}
+
+void Vocabulary::fill_slot(TokenId id) {
+  const auto& [begin, size, is_hidden] = entries_[static_cast<std::size_t>(id)];
+  const std::uint64_t hash = hash_bytes(text(begin, size));
+  slots_[slot_of(text(begin, size), hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
+                                              .id = static_cast<std::uint32_t>(id),
+                                              .begin = begin,
+                                              .size = size};
 }
 
 std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) const noexcept {
@@ -32,9 +37,10 @@ std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) cons
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
     if (slot.id == kNone) return at;
-    if (slot.hash != static_cast<std::uint32_t>(hash >> 32U)) continue;
-    const Entry& entry = entries_[slot.id];
-    if (std::string_view(text_).substr(entry.begin, entry.size) == bytes) return at;
+    if (slot.hash == static_cast<std::uint32_t>(hash >> 32U) &&
+        text(slot.begin, slot.size) == bytes) {
+      return at;
+    }
   }
 }
 
@@ -59,12 +65,10 @@ Result<void> Vocabulary::add_hidden(std::string_view bytes, TokenId id) {
 }
 
 Result<void> Vocabulary::add(std::string_view bytes, TokenId id) {
-  if (2 * (count_ + 1) > slots_.size()) grow(std::max<std::size_t>(64, 2 * slots_.size()));
+  if (3 * (count_ + 1) > 2 * slots_.size()) grow(std::max<std::size_t>(64, 2 * slots_.size()));
   TINKER_TRY(add_hidden(bytes, id));
   entries_[static_cast<std::size_t>(id)].is_hidden = false;
-  const std::uint64_t hash = hash_bytes(bytes);
-  slots_[slot_of(bytes, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
-                                  .id = static_cast<std::uint32_t>(id)};
+  fill_slot(id);
   return {};
 }
 
@@ -83,7 +87,7 @@ bool Vocabulary::has(TokenId id) const noexcept {
 std::string_view Vocabulary::bytes(TokenId id) const noexcept {
   if (!has(id)) return {};
   const Entry& entry = entries_[static_cast<std::size_t>(id)];
-  return std::string_view(text_).substr(entry.begin, entry.size);
+  return text(entry.begin, entry.size);
 }
 
 }  // namespace tinker::tokenizer

@@ -51,8 +51,14 @@ class Vocabulary {
   struct Slot {
     std::uint32_t hash = 0;
     std::uint32_t id = kNone;
+    std::uint32_t begin = 0;
+    std::uint32_t size = 0;
   };
   void grow(std::size_t slots);
+  void fill_slot(TokenId id);
+  [[nodiscard]] std::string_view text(std::uint32_t begin, std::uint32_t size) const noexcept {
+    return {text_.data() + begin, size};
+  }
   [[nodiscard]] std::size_t slot_of(std::string_view bytes, std::uint64_t hash) const noexcept;
 
   std::string text_;
