@@ -19,7 +19,20 @@ std::size_t hash_pair(TokenId left, TokenId right) noexcept {
   return mix(static_cast<std::uint64_t>(left), static_cast<std::uint64_t>(right));
 }
 
+constexpr std::size_t kPairBits = std::size_t{1} << 21U;
 constexpr std::size_t kJoinBits = std::size_t{1} << 18U;
+
+bool has_bit(const std::vector<std::uint64_t>& bits, std::size_t bit) noexcept {
+  return (bits[bit / 64] >> bit % 64 & 1U) != 0;
+}
+void set_bit(std::vector<std::uint64_t>& bits, std::size_t bit) noexcept {
+  bits[bit / 64] |= std::uint64_t{1} << bit % 64;
+}
+
+/// Of other bits of the hash than those that choose a slot.
+std::size_t pair_bit(std::size_t hash) noexcept {
+  return (hash >> 20U) % kPairBits;
+}
 
 std::size_t join_bit(char before, char32_t after) noexcept {
   return mix(static_cast<unsigned char>(before), after) % kJoinBits;
@@ -50,8 +63,7 @@ void Bpe::find_byte_tokens() {
 }
 
 bool Bpe::may_join(char before, char32_t after) const noexcept {
-  const std::size_t bit = join_bit(before, after);
-  return (joins_[bit / 64] >> bit % 64 & 1U) != 0;
+  return has_bit(joins_, join_bit(before, after));
 }
 
 void Bpe::find_joins(const std::vector<Merge>& merges) {
@@ -66,10 +78,7 @@ void Bpe::find_joins(const std::vector<Merge>& merges) {
     const auto token = vocabulary_.bytes(static_cast<TokenId>(id));
     for (std::size_t at = 0; at < token.size();) {
       const auto [code_point, size] = decode_at(token, at);
-      if (at > 0) {
-        const std::size_t bit = join_bit(token[at - 1], code_point);
-        joins_[bit / 64] |= std::uint64_t{1} << bit % 64;
-      }
+      if (at > 0) set_bit(joins_, join_bit(token[at - 1], code_point));
       at += size;
     }
   }
@@ -79,9 +88,12 @@ void Bpe::find_joins(const std::vector<Merge>& merges) {
 void Bpe::add_merges(const std::vector<Merge>& merges) {
   slots_.resize(std::bit_ceil(merges.size() + merges.size() / 2 + 2));
   results_.reserve(merges.size());
+  pairs_.resize(kPairBits / 64);
   const std::size_t mask = slots_.size() - 1;
   for (const auto& [left, right, whole] : merges) {
-    std::size_t at = hash_pair(left, right) & mask;
+    const std::size_t hash = hash_pair(left, right);
+    set_bit(pairs_, pair_bit(hash));
+    std::size_t at = hash & mask;
     while (slots_[at].rank != kNever && (slots_[at].left != left || slots_[at].right != right)) {
       at = (at + 1) & mask;
     }
@@ -92,8 +104,10 @@ void Bpe::add_merges(const std::vector<Merge>& merges) {
 }
 
 std::uint32_t Bpe::rank(TokenId left, TokenId right) const noexcept {
+  const std::size_t hash = hash_pair(left, right);
+  if (!has_bit(pairs_, pair_bit(hash))) return kNever;
   const std::size_t mask = slots_.size() - 1;
-  for (std::size_t at = hash_pair(left, right) & mask;; at = (at + 1) & mask) {
+  for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
     if ((slot.left == left && slot.right == right) || slot.rank == kNever) return slot.rank;
   }

@@ -84,6 +84,9 @@ class Bpe {
 
   Vocabulary vocabulary_;
   Options options_;
+  // Bits of the pairs that merge, some of them shared. Most pairs do not, and learn it here,
+  // nearby.
+  std::vector<std::uint64_t> pairs_;
   std::vector<Slot> slots_;       // merges, by their pair
   std::vector<TokenId> results_;  // of merges, by their rank
   std::array<TokenId, 256> byte_tokens_ = {};
