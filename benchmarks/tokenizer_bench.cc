@@ -14,9 +14,10 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -36,8 +37,9 @@ constexpr int kMaxRepetitions = 5;
 constexpr double kMaxSeconds = 1.0;
 
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(content).str();
 }
 
 std::vector<std::string> read_documents(const std::string& path) {

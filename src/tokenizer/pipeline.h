@@ -66,6 +66,8 @@ class ByteAlphabet {
   [[nodiscard]] std::string to_text(std::string_view bytes) const;
   /// Nothing when there is a character that stands for no byte.
   [[nodiscard]] std::optional<std::string> to_bytes(std::string_view text) const;
+  /// The same at the end of `out`; false when there is such a character.
+  [[nodiscard]] bool append_bytes(std::string_view text, std::string& out) const;
 
  private:
   ByteAlphabet();

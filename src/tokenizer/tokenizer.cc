@@ -137,10 +137,13 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids,
                               const DecodeOptions& options) const {
-  auto stream = decode_stream(options);
+  tokenizer::TokenStream stream(pipeline_->decoder);
   std::string out;
-  for (const auto id : ids) out += stream.push(id);
-  return out += stream.finish();
+  for (const auto id : ids) {
+    if (const auto text = decoder_text(*pipeline_, id, options)) stream.push(*text, out);
+  }
+  stream.finish(out);
+  return out;
 }
 
 Tokenizer::DecodeStream Tokenizer::decode_stream() const {

@@ -9,6 +9,15 @@
 
 namespace tinker::tokenizer {
 
+namespace {
+
+/// Of other bits of the hash than those that choose a slot.
+std::uint8_t tag_of(std::uint64_t hash) noexcept {
+  return static_cast<std::uint8_t>(hash >> 56U | 1U);
+}
+
+}  // namespace
+
 void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
   entries_.reserve(tokens);
   text_.reserve(bytes);
@@ -18,6 +27,7 @@ void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
 void Vocabulary::grow(std::size_t slots) {
   if (slots <= slots_.size()) return;
   slots_.assign(slots, Slot());
+  tags_.assign(slots, 0);
   for (std::size_t id = 0; id < entries_.size(); ++id) {
     if (entries_[id].begin != kNone && !entries_[id].is_hidden) fill_slot(static_cast<TokenId>(id));
   }
@@ -26,21 +36,16 @@ void Vocabulary::grow(std::size_t slots) {
 void Vocabulary::fill_slot(TokenId id) {
   const auto& [begin, size, is_hidden] = entries_[static_cast<std::size_t>(id)];
   const std::uint64_t hash = hash_bytes(text(begin, size));
-  slots_[slot_of(text(begin, size), hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
-                                              .id = static_cast<std::uint32_t>(id),
-                                              .begin = begin,
-                                              .size = size};
+  const std::size_t at = slot_of(text(begin, size), hash);
+  tags_[at] = tag_of(hash);
+  slots_[at] = {.id = static_cast<std::uint32_t>(id), .begin = begin, .size = size};
 }
 
 std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) const noexcept {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
-    const Slot& slot = slots_[at];
-    if (slot.id == kNone) return at;
-    if (slot.hash == static_cast<std::uint32_t>(hash >> 32U) &&
-        text(slot.begin, slot.size) == bytes) {
-      return at;
-    }
+    if (tags_[at] == 0) return at;
+    if (tags_[at] == tag_of(hash) && text(slots_[at].begin, slots_[at].size) == bytes) return at;
   }
 }
 
@@ -74,9 +79,8 @@ Result<void> Vocabulary::add(std::string_view bytes, TokenId id) {
 
 std::optional<TokenId> Vocabulary::find(std::string_view bytes) const noexcept {
   if (slots_.empty()) return std::nullopt;
-  const Slot& slot = slots_[slot_of(bytes, hash_bytes(bytes))];
-  if (slot.id == kNone) return std::nullopt;
-  return static_cast<TokenId>(slot.id);
+  const std::size_t at = slot_of(bytes, hash_bytes(bytes));
+  return tags_[at] == 0 ? std::nullopt : std::optional(static_cast<TokenId>(slots_[at].id));
 }
 
 bool Vocabulary::has(TokenId id) const noexcept {
