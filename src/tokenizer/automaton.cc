@@ -149,7 +149,7 @@ std::uint16_t AutomatonBuilder::state_of(Places places) {
   const auto [state, is_new] = states_.emplace(std::move(places), number);
   if (is_new) {
     out_.steps_.resize(out_.steps_.size() + kinds_.size());
-    unfinished_.push_back(state);
+    unfinished_.emplace_back(state);
   }
   return state->second;
 }

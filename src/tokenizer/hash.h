@@ -23,11 +23,11 @@ struct ShortText {
   ShortText() = default;
   explicit ShortText(std::string_view text) noexcept : size(text.size()) {
     if (size >= 8) {
-      first = load<std::uint64_t>(text.data());
-      last = load<std::uint64_t>(text.data() + size - 8);
+      first = load<std::uint64_t>(text, 0);
+      last = load<std::uint64_t>(text, size - 8);
     } else if (size >= 4) {
-      first = load<std::uint32_t>(text.data());
-      last = load<std::uint32_t>(text.data() + size - 4);
+      first = load<std::uint32_t>(text, 0);
+      last = load<std::uint32_t>(text, size - 4);
     } else if (size > 0) {
       const auto byte = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
       first = byte(0) | std::uint64_t{byte(size / 2)} << 8U | std::uint64_t{byte(size - 1)} << 16U;
@@ -38,9 +38,9 @@ struct ShortText {
 
  private:
   template <typename Word>
-  static std::uint64_t load(const char* from) noexcept {
+  static std::uint64_t load(std::string_view text, std::size_t at) noexcept {
     Word word = 0;
-    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(&word, &text[at], sizeof(word));
     return word;
   }
 };
