@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -258,18 +259,12 @@ void Bpe::merge_long(Scratch& scratch) const {
   constexpr std::uint32_t kEnd = 0xFFFFFFFF;
   auto& symbols = scratch.symbols_;
   auto& queue = scratch.queue_;
-  const auto is_later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
-    return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
-  };
   const auto consider = [&](std::uint32_t at, bool is_ordered) {
-    const std::uint32_t next = symbols[at].next;
-    if (next == kEnd) return;
-    const TokenId left = symbols[at].id;
-    const TokenId right = symbols[next].id;
-    const std::uint32_t order = rank(left, right);
-    if (order == kNever) return;
-    queue.push_back({.rank = order, .at = at, .left = left, .right = right});
-    if (is_ordered) std::ranges::push_heap(queue, is_later);
+    Scratch::Symbol& symbol = symbols[at];
+    symbol.rank = symbol.next == kEnd ? kNever : rank(symbol.id, symbols[symbol.next].id);
+    if (symbol.rank == kNever) return;
+    queue.push_back(std::uint64_t{symbol.rank} << 32U | at);
+    if (is_ordered) std::ranges::push_heap(queue, std::greater());
   };
   const auto count = static_cast<std::uint32_t>(scratch.pieces_.size());
   symbols.clear();
@@ -279,24 +274,26 @@ void Bpe::merge_long(Scratch& scratch) const {
     symbols.push_back({.id = piece.id,
                        .size = piece.size,
                        .previous = i == 0 ? kEnd : i - 1,
-                       .next = i + 1 == count ? kEnd : i + 1});
+                       .next = i + 1 == count ? kEnd : i + 1,
+                       .rank = kNever});
   }
   for (std::uint32_t i = 0; i < count; ++i) consider(i, false);
-  std::ranges::make_heap(queue, is_later);
+  std::ranges::make_heap(queue, std::greater());
   while (!queue.empty()) {
-    std::ranges::pop_heap(queue, is_later);
-    const auto best = queue.back();
+    std::ranges::pop_heap(queue, std::greater());
+    const auto order = static_cast<std::uint32_t>(queue.back() >> 32U);
+    const auto at = static_cast<std::uint32_t>(queue.back());
     queue.pop_back();
-    auto& left = symbols[best.at];
-    if (left.id != best.left || left.next == kEnd || symbols[left.next].id != best.right) continue;
+    auto& left = symbols[at];
+    if (left.rank != order) continue;  // it has become part of another, or its neighbour has
     auto& right = symbols[left.next];
-    left.id = results_[best.rank];
+    left.id = results_[order];
     left.size += right.size;
     left.next = right.next;
-    right.id = kNoToken;
-    if (left.next != kEnd) symbols[left.next].previous = best.at;
+    right.rank = kNever;
+    if (left.next != kEnd) symbols[left.next].previous = at;
     if (left.previous != kEnd) consider(left.previous, true);
-    consider(best.at, true);
+    consider(at, true);
   }
   scratch.pieces_.clear();
   for (std::uint32_t i = 0; i != kEnd; i = symbols[i].next) {

@@ -108,18 +108,13 @@ class Bpe::Scratch {
     std::uint32_t size;
     std::uint32_t previous;
     std::uint32_t next;
-  };
-  struct Candidate {
-    std::uint32_t rank;
-    std::uint32_t at;
-    TokenId left;
-    TokenId right;
+    std::uint32_t rank;  // with the next
   };
   WordCache cache_;
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> ranks_;
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> queue_;
+  std::vector<std::uint64_t> queue_;  // a heap of ranks and, below them, where
 };
 
 }  // namespace tinker::tokenizer
