@@ -1,5 +1,6 @@
 #include "tokenizer/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tokenizer/unicode.h"
@@ -25,18 +26,22 @@ void AddedTokens::add(AddedToken token) {
     node = child;
   }
   begins_[static_cast<unsigned char>(token.content[0])] = true;
+  is_one_begin_ &= tokens_.empty() || tokens_[0].content[0] == token.content[0];
   tokens_.push_back(std::move(token));
   nodes_[node].token = static_cast<std::uint32_t>(tokens_.size());
+}
+
+std::size_t AddedTokens::next_begin(std::string_view text, std::size_t from) const noexcept {
+  if (tokens_.empty()) return text.size();
+  if (is_one_begin_) return std::min(text.find(tokens_[0].content[0], from), text.size());
+  while (from < text.size() && !begins_[static_cast<unsigned char>(text[from])]) ++from;
+  return from;
 }
 
 AddedTokens::Match AddedTokens::find(std::string_view text,
                                      std::size_t from,
                                      bool skips_special) const {
-  for (std::size_t at = from; at < text.size();) {
-    if (!begins_[static_cast<unsigned char>(text[at])]) {
-      ++at;
-      continue;
-    }
+  for (std::size_t at = next_begin(text, from); at < text.size(); at = next_begin(text, at)) {
     const AddedToken* longest = nullptr;
     std::uint32_t node = 0;
     for (std::size_t i = at; i < text.size(); ++i) {

@@ -47,11 +47,14 @@ class AddedTokens {
     std::uint32_t sibling = 0;  // likewise
     std::uint32_t token = 0;    // one more than its index
   };
+  /// Where in `text`, at `from` or later, a token may begin.
+  [[nodiscard]] std::size_t next_begin(std::string_view text, std::size_t from) const noexcept;
   [[nodiscard]] std::uint32_t child_of(std::uint32_t node, char byte) const noexcept;
 
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_ = {Node()};
   std::array<bool, 256> begins_ = {};  // bytes that begin a token
+  bool is_one_begin_ = true;           // all begin alike, as most do
 };
 
 }  // namespace tinker::tokenizer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,20 @@ std::size_t hash_pair(TokenId left, TokenId right) noexcept {
   return mix(static_cast<std::uint64_t>(left), static_cast<std::uint64_t>(right));
 }
 
+constexpr std::size_t kPairBits = std::size_t{1} << 21U;
 constexpr std::size_t kJoinBits = std::size_t{1} << 18U;
+
+bool has_bit(const std::vector<std::uint64_t>& bits, std::size_t bit) noexcept {
+  return (bits[bit / 64] >> bit % 64 & 1U) != 0;
+}
+void set_bit(std::vector<std::uint64_t>& bits, std::size_t bit) noexcept {
+  bits[bit / 64] |= std::uint64_t{1} << bit % 64;
+}
+
+/// Of other bits of the hash than those that choose a slot.
+std::size_t pair_bit(std::size_t hash) noexcept {
+  return (hash >> 20U) % kPairBits;
+}
 
 std::size_t join_bit(char before, char32_t after) noexcept {
   return mix(static_cast<unsigned char>(before), after) % kJoinBits;
@@ -33,12 +47,13 @@ std::string fallback_name(std::size_t byte) {
 }  // namespace
 
 Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options options)
-    : vocabulary_(std::move(vocabulary)),
-      options_(options),
-      slots_(std::bit_ceil(2 * merges.size() + 2)),
-      wholes_(vocabulary_.limit()) {
-  std::uint32_t rank = 0;
-  for (const Merge& merge : merges) add_rule(merge, rank++);
+    : vocabulary_(std::move(vocabulary)), options_(options), wholes_(vocabulary_.limit()) {
+  add_merges(merges);
+  find_byte_tokens();
+  if (options_.byte_fallback && !options_.is_byte_level) find_joins(merges);
+}
+
+void Bpe::find_byte_tokens() {
   byte_tokens_.fill(kNoToken);
   if (!options_.is_byte_level && !options_.byte_fallback) return;
   for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -46,12 +61,10 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, Options option
         options_.is_byte_level ? std::string(1, static_cast<char>(byte)) : fallback_name(byte);
     byte_tokens_[byte] = vocabulary_.find(name).value_or(kNoToken);
   }
-  if (!options_.is_byte_level) find_joins(merges);
 }
 
 bool Bpe::may_join(char before, char32_t after) const noexcept {
-  const std::size_t bit = join_bit(before, after);
-  return (joins_[bit / 64] >> bit % 64 & 1U) != 0;
+  return has_bit(joins_, join_bit(before, after));
 }
 
 void Bpe::find_joins(const std::vector<Merge>& merges) {
@@ -66,33 +79,38 @@ void Bpe::find_joins(const std::vector<Merge>& merges) {
     const auto token = vocabulary_.bytes(static_cast<TokenId>(id));
     for (std::size_t at = 0; at < token.size();) {
       const auto [code_point, size] = decode_at(token, at);
-      if (at > 0) {
-        const std::size_t bit = join_bit(token[at - 1], code_point);
-        joins_[bit / 64] |= std::uint64_t{1} << bit % 64;
-      }
+      if (at > 0) set_bit(joins_, join_bit(token[at - 1], code_point));
       at += size;
     }
   }
 }
 
 /// The last of two for the same pair counts, as in the library.
-void Bpe::add_rule(const Merge& merge, std::uint32_t rank) {
+void Bpe::add_merges(const std::vector<Merge>& merges) {
+  slots_.resize(std::bit_ceil(merges.size() + merges.size() / 2 + 2));
+  results_.reserve(merges.size());
+  pairs_.resize(kPairBits / 64);
   const std::size_t mask = slots_.size() - 1;
-  std::size_t at = hash_pair(merge.left, merge.right) & mask;
-  while (slots_[at].left != kNoToken &&
-         (slots_[at].left != merge.left || slots_[at].right != merge.right)) {
-    at = (at + 1) & mask;
+  for (const auto& [left, right, whole] : merges) {
+    const std::size_t hash = hash_pair(left, right);
+    set_bit(pairs_, pair_bit(hash));
+    std::size_t at = hash & mask;
+    while (slots_[at].rank != kNever && (slots_[at].left != left || slots_[at].right != right)) {
+      at = (at + 1) & mask;
+    }
+    slots_[at] = {
+        .left = left, .right = right, .rank = static_cast<std::uint32_t>(results_.size())};
+    results_.push_back(whole);
   }
-  slots_[at] = {
-      .left = merge.left, .right = merge.right, .rule = {.rank = rank, .whole = merge.whole}};
 }
 
-Bpe::Rule Bpe::rule(TokenId left, TokenId right) const noexcept {
+std::uint32_t Bpe::rank(TokenId left, TokenId right) const noexcept {
+  const std::size_t hash = hash_pair(left, right);
+  if (!has_bit(pairs_, pair_bit(hash))) return kNever;
   const std::size_t mask = slots_.size() - 1;
-  for (std::size_t at = hash_pair(left, right) & mask;; at = (at + 1) & mask) {
+  for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
-    if (slot.left == left && slot.right == right) return slot.rule;
-    if (slot.left == kNoToken) return {};
+    if ((slot.left == left && slot.right == right) || slot.rank == kNever) return slot.rank;
   }
 }
 
@@ -102,6 +120,16 @@ std::optional<TokenId> Bpe::byte_token(unsigned char byte) const noexcept {
 }
 
 void Bpe::encode(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
+  if (!scratch.cache_.takes(word)) return encode_new(word, out, scratch);
+  const ShortText key(word);
+  auto& place = scratch.cache_.place_of(key);
+  if (place.is_of(key)) return place.append_to(out);
+  const std::size_t first = out.size();
+  encode_new(word, out, scratch);
+  place.assign(key, std::span(out).subspan(first));
+}
+
+void Bpe::encode_new(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const {
   if (word.size() <= kShortWord || joins_.empty())
     return encode_part(word, out.size(), out, scratch);
   const std::size_t first = out.size();
@@ -213,18 +241,17 @@ void Bpe::merge_short(Scratch& scratch) const {
   auto& pieces = scratch.pieces_;
   auto& ranks = scratch.ranks_;  // of each piece with the next
   ranks.resize(pieces.size() - 1);
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    ranks[i] = rule(pieces[i].id, pieces[i + 1].id).rank;
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = rank(pieces[i].id, pieces[i + 1].id);
   while (!ranks.empty()) {
     const auto best = std::ranges::min_element(ranks);
     if (*best == kNever) return;
     const auto at = static_cast<std::size_t>(best - ranks.begin());
-    pieces[at].id = rule(pieces[at].id, pieces[at + 1].id).whole;
+    pieces[at].id = results_[*best];
     pieces[at].size += pieces[at + 1].size;
     pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     ranks.erase(best);
-    if (at > 0) ranks[at - 1] = rule(pieces[at - 1].id, pieces[at].id).rank;
-    if (at < ranks.size()) ranks[at] = rule(pieces[at].id, pieces[at + 1].id).rank;
+    if (at > 0) ranks[at - 1] = rank(pieces[at - 1].id, pieces[at].id);
+    if (at < ranks.size()) ranks[at] = rank(pieces[at].id, pieces[at + 1].id);
   }
 }
 
@@ -232,18 +259,12 @@ void Bpe::merge_long(Scratch& scratch) const {
   constexpr std::uint32_t kEnd = 0xFFFFFFFF;
   auto& symbols = scratch.symbols_;
   auto& queue = scratch.queue_;
-  const auto is_later = [](const Scratch::Candidate& a, const Scratch::Candidate& b) {
-    return std::pair(a.rank, a.at) > std::pair(b.rank, b.at);
-  };
   const auto consider = [&](std::uint32_t at, bool is_ordered) {
-    const std::uint32_t next = symbols[at].next;
-    if (next == kEnd) return;
-    const TokenId left = symbols[at].id;
-    const TokenId right = symbols[next].id;
-    const std::uint32_t rank = rule(left, right).rank;
-    if (rank == kNever) return;
-    queue.push_back({.rank = rank, .at = at, .left = left, .right = right});
-    if (is_ordered) std::ranges::push_heap(queue, is_later);
+    Scratch::Symbol& symbol = symbols[at];
+    symbol.rank = symbol.next == kEnd ? kNever : rank(symbol.id, symbols[symbol.next].id);
+    if (symbol.rank == kNever) return;
+    queue.push_back(std::uint64_t{symbol.rank} << 32U | at);
+    if (is_ordered) std::ranges::push_heap(queue, std::greater());
   };
   const auto count = static_cast<std::uint32_t>(scratch.pieces_.size());
   symbols.clear();
@@ -253,24 +274,26 @@ void Bpe::merge_long(Scratch& scratch) const {
     symbols.push_back({.id = piece.id,
                        .size = piece.size,
                        .previous = i == 0 ? kEnd : i - 1,
-                       .next = i + 1 == count ? kEnd : i + 1});
+                       .next = i + 1 == count ? kEnd : i + 1,
+                       .rank = kNever});
   }
   for (std::uint32_t i = 0; i < count; ++i) consider(i, false);
-  std::ranges::make_heap(queue, is_later);
+  std::ranges::make_heap(queue, std::greater());
   while (!queue.empty()) {
-    std::ranges::pop_heap(queue, is_later);
-    const auto best = queue.back();
+    std::ranges::pop_heap(queue, std::greater());
+    const auto order = static_cast<std::uint32_t>(queue.back() >> 32U);
+    const auto at = static_cast<std::uint32_t>(queue.back());
     queue.pop_back();
-    auto& left = symbols[best.at];
-    if (left.id != best.left || left.next == kEnd || symbols[left.next].id != best.right) continue;
+    auto& left = symbols[at];
+    if (left.rank != order) continue;  // it has become part of another, or its neighbour has
     auto& right = symbols[left.next];
-    left.id = rule(best.left, best.right).whole;
+    left.id = results_[order];
     left.size += right.size;
     left.next = right.next;
-    right.id = kNoToken;
-    if (left.next != kEnd) symbols[left.next].previous = best.at;
+    right.rank = kNever;
+    if (left.next != kEnd) symbols[left.next].previous = at;
     if (left.previous != kEnd) consider(left.previous, true);
-    consider(best.at, true);
+    consider(at, true);
   }
   scratch.pieces_.clear();
   for (std::uint32_t i = 0; i != kEnd; i = symbols[i].next) {

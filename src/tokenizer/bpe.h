@@ -9,14 +9,9 @@
 
 #include "tinker/result.h"
 #include "tokenizer/vocabulary.h"
+#include "tokenizer/word_cache.h"
 
 namespace tinker::tokenizer {
-
-/// A token, and how many bytes of the text it stands for.
-struct Piece {
-  TokenId id;
-  std::uint32_t size;
-};
 
 /// Byte pair encoding: a word becomes its characters, then the pair of neighbours whose merge came
 /// first in training becomes one, as long as there is any.
@@ -36,7 +31,7 @@ class Bpe {
     /// Neighbours that are unknown become one.
     bool fuse_unknown = false;
   };
-  /// Room for a word, to be used again.
+  /// Room for words, one after the other, and memory of the last ones. For one model only.
   class Scratch;
 
   /// Two tokens, in the order of their training.
@@ -58,17 +53,15 @@ class Bpe {
  private:
   static constexpr std::uint32_t kNever = 0xFFFFFFFF;
   static constexpr TokenId kNoToken = -1;
-  struct Rule {
-    std::uint32_t rank = kNever;
-    TokenId whole = kNoToken;
-  };
   struct Slot {
     TokenId left = kNoToken;
     TokenId right = kNoToken;
-    Rule rule = {};
+    std::uint32_t rank = kNever;
   };
   enum class Whole : std::uint8_t { unknown, yes, no };
 
+  /// Of a word that is not known yet.
+  void encode_new(std::string_view word, std::vector<Piece>& out, Scratch& scratch) const;
   /// Whether some token may hold that byte in front of that character; sometimes wrongly yes.
   [[nodiscard]] bool may_join(char before, char32_t after) const noexcept;
   void find_joins(const std::vector<Merge>& merges);
@@ -77,8 +70,10 @@ class Bpe {
                    std::size_t first,
                    std::vector<Piece>& out,
                    Scratch& scratch) const;
-  [[nodiscard]] Rule rule(TokenId left, TokenId right) const noexcept;
-  void add_rule(const Merge& merge, std::uint32_t rank);
+  /// When the two become one: `kNever`, or an index of `results_`.
+  [[nodiscard]] std::uint32_t rank(TokenId left, TokenId right) const noexcept;
+  void add_merges(const std::vector<Merge>& merges);
+  void find_byte_tokens();
   [[nodiscard]] std::optional<TokenId> whole_word(std::string_view word, Scratch& scratch) const;
   void begin(std::string_view word, Scratch& scratch) const;
   void begin_code_points(std::string_view word, Scratch& scratch) const;
@@ -89,7 +84,11 @@ class Bpe {
 
   Vocabulary vocabulary_;
   Options options_;
-  std::vector<Slot> slots_;  // rules, by their pair
+  // Bits of the pairs that merge, some of them shared. Most pairs do not, and learn it here,
+  // nearby.
+  std::vector<std::uint64_t> pairs_;
+  std::vector<Slot> slots_;       // merges, by their pair
+  std::vector<TokenId> results_;  // of merges, by their rank
   std::array<TokenId, 256> byte_tokens_ = {};
   // Bits of what stands side by side in tokens: where nothing does, a text can be cut.
   std::vector<std::uint64_t> joins_ = {};
@@ -98,23 +97,24 @@ class Bpe {
 };
 
 class Bpe::Scratch {
+ public:
+  /// For words of so many bytes of text.
+  explicit Scratch(std::size_t text_bytes = 0) : cache_(text_bytes) {}
+
+ private:
   friend class Bpe;
   struct Symbol {
     TokenId id;
     std::uint32_t size;
     std::uint32_t previous;
     std::uint32_t next;
+    std::uint32_t rank;  // with the next
   };
-  struct Candidate {
-    std::uint32_t rank;
-    std::uint32_t at;
-    TokenId left;
-    TokenId right;
-  };
+  WordCache cache_;
   std::vector<Piece> pieces_;
   std::vector<std::uint32_t> ranks_;
   std::vector<Symbol> symbols_;
-  std::vector<Candidate> queue_;
+  std::vector<std::uint64_t> queue_;  // a heap of ranks and, below them, where
 };
 
 }  // namespace tinker::tokenizer

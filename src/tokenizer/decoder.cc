@@ -157,6 +157,8 @@ void TokenStream::run_step(const Decoder::Bytes&,
                            std::size_t step,
                            std::string_view token,
                            std::string& out) {
+  if (token.empty()) return;
+  if (states_[step].held.empty() && is_utf8(token)) return run(step + 1, token, out);
   std::string bytes = std::move(states_[step].held).append(token);
   const std::size_t left = unfinished_bytes(bytes);
   states_[step].held = bytes.substr(bytes.size() - left);

@@ -12,19 +12,45 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
   return product ^ product >> 32U;
 }
 
-inline std::uint64_t hash_bytes(std::string_view bytes) noexcept {
-  const auto load = [&bytes](std::size_t at, std::size_t size) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + at, size);
+/// All of a text of up to 16 bytes: its first and its last eight bytes, which may overlap, and how
+/// many there are.
+struct ShortText {
+  static constexpr std::size_t kMaxSize = 16;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::uint64_t size = 0;
+
+  ShortText() = default;
+  explicit ShortText(std::string_view text) noexcept : size(text.size()) {
+    if (size >= 8) {
+      first = load<std::uint64_t>(text, 0);
+      last = load<std::uint64_t>(text, size - 8);
+    } else if (size >= 4) {
+      first = load<std::uint32_t>(text, 0);
+      last = load<std::uint32_t>(text, size - 4);
+    } else if (size > 0) {
+      const auto byte = [text](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+      first = byte(0) | std::uint64_t{byte(size / 2)} << 8U | std::uint64_t{byte(size - 1)} << 16U;
+    }
+  }
+  [[nodiscard]] std::uint64_t hash() const noexcept { return mix(size ^ first, last); }
+  friend bool operator==(const ShortText&, const ShortText&) = default;
+
+ private:
+  template <typename Word>
+  static std::uint64_t load(std::string_view text, std::size_t at) noexcept {
+    Word word = 0;
+    std::memcpy(&word, &text[at], sizeof(word));
     return word;
-  };
+  }
+};
+
+inline std::uint64_t hash_bytes(std::string_view bytes) noexcept {
   std::uint64_t state = bytes.size();
-  std::size_t at = 0;
-  for (; bytes.size() - at > 16; at += 16) state = mix(state ^ load(at, 8), load(at + 8, 8));
-  const std::size_t left = bytes.size() - at;
-  if (left >= 8) return mix(state ^ load(at, 8), load(bytes.size() - 8, 8));
-  if (left >= 4) return mix(state ^ load(at, 4), load(bytes.size() - 4, 4));
-  return mix(state, load(at, left));
+  for (; bytes.size() > ShortText::kMaxSize; bytes.remove_prefix(ShortText::kMaxSize)) {
+    state = mix(state, ShortText(bytes.substr(0, ShortText::kMaxSize)).hash());
+  }
+  return mix(state, ShortText(bytes).hash());
 }
 
 }  // namespace tinker::tokenizer

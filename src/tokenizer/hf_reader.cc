@@ -45,10 +45,11 @@ class Reader {
   Result<void> read_post_processor(Element element, int depth);
   Result<void> read_template(const JsonObject& object);
   Result<void> read_decoder(Element element, int depth);
-  /// As the model has it: the bytes of a byte-level token.
-  [[nodiscard]] std::optional<std::string> token_bytes(std::string_view token) const {
-    if (!is_byte_level_) return std::string(token);
-    return ByteAlphabet::instance().to_bytes(token);
+  /// A token as the model has it, the bytes of a byte-level one; false when it is none.
+  [[nodiscard]] bool append_token(std::string_view token, std::string& out) const {
+    if (is_byte_level_) return ByteAlphabet::instance().append_bytes(token, out);
+    out += token;
+    return true;
   }
 
   Pipeline out_;
@@ -190,14 +191,14 @@ Result<Vocabulary> Reader::read_vocabulary(const JsonObject& model) {
   TINKER_TRY(const auto vocabulary, model.object("vocab"));
   Vocabulary out;
   out.reserve(vocabulary.size(), 8 * vocabulary.size());
+  std::string bytes;
   TINKER_TRY(vocabulary.for_each_member([&](std::string_view token, Element value) -> Result<void> {
     std::int64_t id = 0;
     if (value.get_int64().get(id) != simdjson::SUCCESS || id < 0 || id > kMaxTokenId) {
       return refuse(base::concat("the id of token '", token, "' is not one"));
     }
-    if (const auto bytes = token_bytes(token)) {
-      return out.add(*bytes, static_cast<TokenId>(id));
-    }
+    bytes.clear();
+    if (append_token(token, bytes)) return out.add(bytes, static_cast<TokenId>(id));
     return out.add_hidden(token, static_cast<TokenId>(id));
   }));
   return out;
@@ -206,12 +207,18 @@ Result<Vocabulary> Reader::read_vocabulary(const JsonObject& model) {
 Result<std::vector<Bpe::Merge>> Reader::read_merges(const JsonObject& model,
                                                     const Vocabulary& tokens) {
   std::vector<Bpe::Merge> merges;
-  const auto find = [&](std::string_view token) -> std::optional<std::pair<std::string, TokenId>> {
-    auto bytes = token_bytes(token);
-    if (!bytes) return std::nullopt;
-    const auto id = tokens.find(*bytes);
-    if (!id) return std::nullopt;
-    return std::pair(*std::move(bytes), *id);
+  std::string bytes;
+  const auto merge_of = [&](std::string_view left,
+                            std::string_view right) -> std::optional<Bpe::Merge> {
+    bytes.clear();
+    if (!append_token(left, bytes)) return std::nullopt;
+    const std::size_t cut = bytes.size();
+    if (!append_token(right, bytes)) return std::nullopt;
+    const auto first = tokens.find(std::string_view(bytes).substr(0, cut));
+    const auto second = tokens.find(std::string_view(bytes).substr(cut));
+    const auto whole = tokens.find(bytes);
+    if (!first || !second || !whole) return std::nullopt;
+    return Bpe::Merge{.left = *first, .right = *second, .whole = *whole};
   };
   TINKER_TRY(model.for_each("merges", [&](Element element) -> Result<void> {
     std::string_view left;
@@ -227,14 +234,12 @@ Result<std::vector<Bpe::Merge>> Reader::read_merges(const JsonObject& model,
                pair.at(1).get_string().get(right) != simdjson::SUCCESS) {
       return refuse(base::concat("merge ", merges.size(), " is no pair of tokens"));
     }
-    const auto first = find(left);
-    const auto second = find(right);
-    const auto whole = first && second ? tokens.find(first->first + second->first) : std::nullopt;
-    if (!whole) {
+    const auto merge = merge_of(left, right);
+    if (!merge) {
       return refuse(base::concat(
           "merge ", merges.size(), " ('", left, "', '", right, "') is of what are no tokens"));
     }
-    merges.push_back({.left = first->second, .right = second->second, .whole = *whole});
+    merges.push_back(*merge);
     return {};
   }));
   return merges;
@@ -258,7 +263,8 @@ Result<void> Reader::read_model(const JsonObject& model) {
   TINKER_TRY(auto vocabulary, read_vocabulary(model));
   TINKER_TRY(const auto unknown, model.string("unk_token", ""));
   if (!unknown.empty()) {
-    options.unknown = vocabulary.find(token_bytes(unknown).value_or(""));
+    std::string bytes;
+    if (append_token(unknown, bytes)) options.unknown = vocabulary.find(bytes);
     if (!options.unknown) return refuse(base::concat("unk_token '", unknown, "' is no token"));
   }
   TINKER_TRY(const auto merges, read_merges(model, vocabulary));

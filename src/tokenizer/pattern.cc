@@ -1,6 +1,6 @@
 #include "tokenizer/pattern.h"
 
-#include <bit>
+#include <utility>
 
 namespace tinker::tokenizer {
 
@@ -15,6 +15,14 @@ std::size_t step_back(std::string_view text, std::size_t at) noexcept {
 
 }  // namespace
 
+Pattern::Pattern(PatternProgram program)
+    : automaton_(Automaton::of(program)),
+      ops_(std::move(program.ops)),
+      alternatives_(std::move(program.alternatives)) {
+  if (automaton_) return;
+  for (const auto& set : program.sets) sets_.emplace_back(set);
+}
+
 bool Pattern::holds(std::string_view text, std::size_t at, Kind kind) const noexcept {
   switch (kind) {
     case Kind::line_begin: return at == 0 || text[at - 1] == '\n';
@@ -28,7 +36,7 @@ bool Pattern::run_loop(std::string_view text,
                        std::size_t& at,
                        std::uint32_t op,
                        Scratch& scratch) const {
-  const Op& loop = ops_[op];
+  const PatternOp& loop = ops_[op];
   const CodePointTable& set = sets_[loop.set];
   std::size_t least = at;  // after `min` of them
   std::uint32_t count = 0;
@@ -58,7 +66,7 @@ std::size_t Pattern::match(std::string_view text,
   const std::size_t base = choices.size();
   while (true) {
     bool has_failed = false;
-    const Op& now = ops_[op];
+    const PatternOp& now = ops_[op];
     switch (now.kind) {
       case Kind::accept: choices.resize(base); return at;
       case Kind::loop: has_failed = !run_loop(text, at, op++, scratch); break;
@@ -94,23 +102,11 @@ std::size_t Pattern::match(std::string_view text,
 }
 
 std::size_t Pattern::match_here(std::string_view text, std::size_t at, Scratch& scratch) const {
-  auto left = candidates_[static_cast<unsigned char>(text[at])];
-  for (; left != 0; left &= left - 1) {
-    const auto alternative = static_cast<std::size_t>(std::countr_zero(left));
-    const std::size_t end = match(text, at, alternatives_[alternative], scratch);
-    if (end != kNoMatch && end > at) return end;
+  for (const auto alternative : alternatives_) {
+    const std::size_t end = match(text, at, alternative, scratch);
+    if (end != kNoMatch) return end;
   }
-  return kNoMatch;
-}
-
-std::optional<Pattern::Span> Pattern::find(std::string_view text,
-                                           std::size_t from,
-                                           Scratch& scratch) const {
-  for (std::size_t at = from; at < text.size(); at += decode_at(text, at).size) {
-    const std::size_t end = match_here(text, at, scratch);
-    if (end != kNoMatch) return Span{.begin = at, .end = end};
-  }
-  return std::nullopt;
+  return at;
 }
 
 }  // namespace tinker::tokenizer

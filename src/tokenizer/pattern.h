@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -8,6 +7,8 @@
 #include <vector>
 
 #include "tinker/result.h"
+#include "tokenizer/automaton.h"
+#include "tokenizer/pattern_program.h"
 #include "tokenizer/unicode.h"
 
 namespace tinker::tokenizer {
@@ -36,34 +37,21 @@ class Pattern {
   /// The first match at `from` or later that is not empty.
   [[nodiscard]] std::optional<Span> find(std::string_view text,
                                          std::size_t from,
-                                         Scratch& scratch) const;
+                                         Scratch& scratch) const {
+    for (std::size_t at = from; at < text.size(); at += decode_at(text, at).size) {
+      const std::size_t end =
+          automaton_ ? automaton_->match(text, at) : match_here(text, at, scratch);
+      if (end > at) return Span{.begin = at, .end = end};
+    }
+    return std::nullopt;
+  }
 
  private:
-  friend class PatternCompiler;
-  static constexpr std::uint32_t kUnlimited = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kNoMatch = std::numeric_limits<std::size_t>::max();
+  using Kind = PatternOp::Kind;
 
-  enum class Kind : std::uint8_t {
-    accept,          // of the whole, or of what is looked ahead for
-    loop,            // from `min` to `max` of `set`, as many as there are
-    split,           // goes on with the next, else at `target`
-    jump,            // to `target`
-    look_ahead,      // until `accept`; goes on at `target`
-    look_ahead_not,  // likewise
-    atomic,          // likewise, and takes what it found
-    line_begin,
-    line_end,
-    text_begin,
-    text_end,
-  };
-  struct Op {
-    Kind kind = Kind::accept;
-    bool keeps_all = false;  // a loop that gives nothing back
-    std::uint16_t set = 0;
-    std::uint32_t target = 0;
-    std::uint32_t min = 1;
-    std::uint32_t max = 1;
-  };
+  explicit Pattern(PatternProgram program);
+
   /// Where to go on after a failure.
   struct Choice {
     std::uint32_t op;
@@ -75,6 +63,7 @@ class Pattern {
                     std::size_t at,
                     std::uint32_t op,
                     Scratch& scratch) const;
+  /// Where the match at `at` ends; `at` when there is none.
   std::size_t match_here(std::string_view text, std::size_t at, Scratch& scratch) const;
   [[nodiscard]] bool run_loop(std::string_view text,
                               std::size_t& at,
@@ -82,10 +71,11 @@ class Pattern {
                               Scratch& scratch) const;
   [[nodiscard]] bool holds(std::string_view text, std::size_t at, Kind kind) const noexcept;
 
-  std::vector<Op> ops_;
+  // Each character is read once, or, where that is not possible, by going back.
+  std::optional<Automaton> automaton_;
+  std::vector<PatternOp> ops_;
   std::vector<CodePointTable> sets_;
-  std::vector<std::uint32_t> alternatives_;         // where each begins
-  std::array<std::uint32_t, 256> candidates_ = {};  // by the first byte: bits of the alternatives
+  std::vector<std::uint32_t> alternatives_;  // where each begins
 };
 
 class Pattern::Scratch {

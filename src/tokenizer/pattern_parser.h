@@ -6,6 +6,7 @@
 
 #include "tinker/result.h"
 #include "tokenizer/pattern.h"
+#include "tokenizer/pattern_program.h"
 #include "tokenizer/unicode.h"
 
 namespace tinker::tokenizer {
@@ -31,8 +32,6 @@ struct PatternNode {
   std::uint32_t max = 1;
   bool keeps_all = false;  ///< A repetition that gives nothing back.
 };
-
-inline constexpr std::uint32_t kNoLimit = 0xFFFFFFFF;
 
 Result<PatternNode> parse_pattern(std::string_view text, Dialect dialect);
 

@@ -151,13 +151,17 @@ std::string ByteAlphabet::to_text(std::string_view bytes) const {
 
 std::optional<std::string> ByteAlphabet::to_bytes(std::string_view text) const {
   std::string out;
+  return append_bytes(text, out) ? std::optional(std::move(out)) : std::nullopt;
+}
+
+bool ByteAlphabet::append_bytes(std::string_view text, std::string& out) const {
   for (std::size_t at = 0; at < text.size();) {
     const auto [code_point, size] = decode_at(text, at);
-    if (code_point >= std::size(bytes_) || bytes_[code_point] < 0) return std::nullopt;
+    if (code_point >= std::size(bytes_) || bytes_[code_point] < 0) return false;
     out += static_cast<char>(bytes_[code_point]);
     at += size;
   }
-  return out;
+  return true;
 }
 
 }  // namespace tinker::tokenizer

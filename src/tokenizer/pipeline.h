@@ -33,10 +33,12 @@ struct Pipeline {
   void add_token(AddedToken token);
 };
 
-/// Room for one text after the other.
+/// Room for one text after the other, with one pipeline.
 struct EncodeScratch {
+  explicit EncodeScratch(std::size_t text_bytes) : word(text_bytes) {}
+
   PreTokenizer::Scratch words = {};
-  Bpe::Scratch word = {};
+  Bpe::Scratch word;
   std::vector<Piece> pieces = {};
 };
 
@@ -64,6 +66,8 @@ class ByteAlphabet {
   [[nodiscard]] std::string to_text(std::string_view bytes) const;
   /// Nothing when there is a character that stands for no byte.
   [[nodiscard]] std::optional<std::string> to_bytes(std::string_view text) const;
+  /// The same at the end of `out`; false when there is such a character.
+  [[nodiscard]] bool append_bytes(std::string_view text, std::string& out) const;
 
  private:
   ByteAlphabet();

@@ -5,50 +5,53 @@
 
 namespace tinker::tokenizer {
 
+template <typename F>
+void Split::for_each_part(std::string_view text, Span whole, Scratch& scratch, F f) const {
+  // A look ahead ends with the piece.
+  const auto piece = text.substr(whole.begin, whole.end - whole.begin);
+  const auto give = [&](std::size_t begin, std::size_t end, bool is_match) {
+    if (begin == end) return;
+    f(Part{.span = {.begin = whole.begin + begin, .end = whole.begin + end},
+           .is_match = is_match != options_.is_inverted});
+  };
+  const auto give_all = [&](auto find) {
+    std::size_t at = 0;
+    while (const std::optional<Span> found = find(at)) {
+      give(at, found->begin, false);
+      give(found->begin, found->end, true);
+      at = found->end;
+    }
+    give(at, piece.size(), false);
+  };
+  if (const auto* const pattern = std::get_if<Pattern>(&pattern_)) {
+    return give_all([&](std::size_t at) { return pattern->find(piece, at, scratch.search_); });
+  }
+  give_all([&, &literal = std::get<std::string>(pattern_)](std::size_t at) {
+    const std::size_t begin = piece.find(literal, at);
+    return begin == std::string_view::npos
+               ? std::nullopt
+               : std::optional(Span{.begin = begin, .end = begin + literal.size()});
+  });
+}
+
 void Split::apply(std::string_view text,
                   Span whole,
                   std::vector<Span>& out,
                   Scratch& scratch) const {
-  find_parts(text, whole, scratch);
+  auto& parts = scratch.parts_;
   switch (options_.behavior) {
     case Behavior::isolated:
-      for (const auto& part : scratch.parts_) out.push_back(part.span);
-      break;
+      return for_each_part(
+          text, whole, scratch, [&out](const Part& part) { out.push_back(part.span); });
     case Behavior::removed:
-      for (const auto& part : scratch.parts_) {
+      return for_each_part(text, whole, scratch, [&out](const Part& part) {
         if (!part.is_match) out.push_back(part.span);
-      }
-      break;
-    default: merge_parts(scratch.parts_, out);
+      });
+    default:
+      parts.clear();
+      for_each_part(text, whole, scratch, [&parts](const Part& part) { parts.push_back(part); });
+      merge_parts(parts, out);
   }
-}
-
-void Split::find_parts(std::string_view text, Span whole, Scratch& scratch) const {
-  auto& parts = scratch.parts_;
-  parts.clear();
-  // A look ahead ends with the piece.
-  const auto piece = text.substr(whole.begin, whole.end - whole.begin);
-  std::size_t at = 0;
-  const auto add = [&](std::size_t begin, std::size_t end, bool is_match) {
-    if (begin == end) return;
-    parts.push_back({.span = {.begin = whole.begin + begin, .end = whole.begin + end},
-                     .is_match = is_match != options_.is_inverted});
-  };
-  while (at < piece.size()) {
-    std::optional<Span> found;
-    if (const auto* const pattern = std::get_if<Pattern>(&pattern_)) {
-      found = pattern->find(piece, at, scratch.search_);
-    } else {
-      const auto& literal = std::get<std::string>(pattern_);
-      const std::size_t begin = piece.find(literal, at);
-      if (begin != std::string_view::npos) found = {.begin = begin, .end = begin + literal.size()};
-    }
-    if (!found) break;
-    add(at, found->begin, false);
-    add(found->begin, found->end, true);
-    at = found->end;
-  }
-  add(at, piece.size(), false);
 }
 
 void Split::merge_parts(std::vector<Part>& parts, std::vector<Span>& out) const {

@@ -40,7 +40,9 @@ class Split {
     Span span;
     bool is_match;
   };
-  void find_parts(std::string_view text, Span whole, Scratch& scratch) const;
+  /// Calls `f(Part)` for the parts of `text[whole]`, one after the other.
+  template <typename F>
+  void for_each_part(std::string_view text, Span whole, Scratch& scratch, F f) const;
   void merge_parts(std::vector<Part>& parts, std::vector<Span>& out) const;
 
   std::variant<Pattern, std::string> pattern_;

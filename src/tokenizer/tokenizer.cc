@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -66,7 +68,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
                                             const EncodeOptions& options) const {
-  EncodeScratch scratch;
+  EncodeScratch scratch(text.size());
   return tokenizer::encode(*pipeline_, text, request_of(options, false), scratch).ids;
 }
 
@@ -75,7 +77,7 @@ Encoding Tokenizer::encode_with_offsets(std::string_view text) const {
 }
 
 Encoding Tokenizer::encode_with_offsets(std::string_view text, const EncodeOptions& options) const {
-  EncodeScratch scratch;
+  EncodeScratch scratch(text.size());
   auto encoded = tokenizer::encode(*pipeline_, text, request_of(options, true), scratch);
   Encoding out = {.ids = std::move(encoded.ids)};
   out.offsets.reserve(encoded.origins.size());
@@ -88,9 +90,11 @@ std::vector<std::vector<std::int32_t>> Tokenizer::encode_batch(std::span<const s
                                                                const EncodeOptions& options,
                                                                unsigned threads) const {
   std::vector<std::vector<std::int32_t>> out(texts.size());
+  const std::size_t bytes = std::transform_reduce(
+      texts.begin(), texts.end(), std::size_t{0}, std::plus(), std::mem_fn(&std::string::size));
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    EncodeScratch scratch;
+    EncodeScratch scratch(bytes);
     const EncodeRequest request = request_of(options, false);
     for (std::size_t i = next++; i < texts.size(); i = next++) {
       out[i] = tokenizer::encode(*pipeline_, texts[i], request, scratch).ids;
@@ -113,10 +117,13 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids,
                               const DecodeOptions& options) const {
-  auto stream = decode_stream(options);
+  tokenizer::TokenStream stream(pipeline_->decoder);
   std::string out;
-  for (const auto id : ids) out += stream.push(id);
-  return out += stream.finish();
+  for (const auto id : ids) {
+    if (const auto text = decoder_text(*pipeline_, id, options)) stream.push(*text, out);
+  }
+  stream.finish(out);
+  return out;
 }
 
 Tokenizer::DecodeStream Tokenizer::decode_stream() const {

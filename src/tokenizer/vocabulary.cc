@@ -9,32 +9,43 @@
 
 namespace tinker::tokenizer {
 
+namespace {
+
+/// Of other bits of the hash than those that choose a slot.
+std::uint8_t tag_of(std::uint64_t hash) noexcept {
+  return static_cast<std::uint8_t>(hash >> 56U | 1U);
+}
+
+}  // namespace
+
 void Vocabulary::reserve(std::size_t tokens, std::size_t bytes) {
   entries_.reserve(tokens);
   text_.reserve(bytes);
-  grow(std::bit_ceil(2 * tokens + 2));
+  grow(std::bit_ceil(tokens + tokens / 2 + 2));
 }
 
 void Vocabulary::grow(std::size_t slots) {
   if (slots <= slots_.size()) return;
   slots_.assign(slots, Slot());
+  tags_.assign(slots, 0);
   for (std::size_t id = 0; id < entries_.size(); ++id) {
-    if (entries_[id].begin == kNone || entries_[id].is_hidden) continue;
-    const auto text = bytes(static_cast<TokenId>(id));
-    const std::uint64_t hash = hash_bytes(text);
-    slots_[slot_of(text, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
-                                   .id = static_cast<std::uint32_t>(id)};
+    if (entries_[id].begin != kNone && !entries_[id].is_hidden) fill_slot(static_cast<TokenId>(id));
   }
+}
+
+void Vocabulary::fill_slot(TokenId id) {
+  const auto& [begin, size, is_hidden] = entries_[static_cast<std::size_t>(id)];
+  const std::uint64_t hash = hash_bytes(text(begin, size));
+  const std::size_t at = slot_of(text(begin, size), hash);
+  tags_[at] = tag_of(hash);
+  slots_[at] = {.id = static_cast<std::uint32_t>(id), .begin = begin, .size = size};
 }
 
 std::size_t Vocabulary::slot_of(std::string_view bytes, std::uint64_t hash) const noexcept {
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
-    const Slot& slot = slots_[at];
-    if (slot.id == kNone) return at;
-    if (slot.hash != static_cast<std::uint32_t>(hash >> 32U)) continue;
-    const Entry& entry = entries_[slot.id];
-    if (std::string_view(text_).substr(entry.begin, entry.size) == bytes) return at;
+    if (tags_[at] == 0) return at;
+    if (tags_[at] == tag_of(hash) && text(slots_[at].begin, slots_[at].size) == bytes) return at;
   }
 }
 
@@ -59,20 +70,17 @@ Result<void> Vocabulary::add_hidden(std::string_view bytes, TokenId id) {
 }
 
 Result<void> Vocabulary::add(std::string_view bytes, TokenId id) {
-  if (2 * (count_ + 1) > slots_.size()) grow(std::max<std::size_t>(64, 2 * slots_.size()));
+  if (3 * (count_ + 1) > 2 * slots_.size()) grow(std::max<std::size_t>(64, 2 * slots_.size()));
   TINKER_TRY(add_hidden(bytes, id));
   entries_[static_cast<std::size_t>(id)].is_hidden = false;
-  const std::uint64_t hash = hash_bytes(bytes);
-  slots_[slot_of(bytes, hash)] = {.hash = static_cast<std::uint32_t>(hash >> 32U),
-                                  .id = static_cast<std::uint32_t>(id)};
+  fill_slot(id);
   return {};
 }
 
 std::optional<TokenId> Vocabulary::find(std::string_view bytes) const noexcept {
   if (slots_.empty()) return std::nullopt;
-  const Slot& slot = slots_[slot_of(bytes, hash_bytes(bytes))];
-  if (slot.id == kNone) return std::nullopt;
-  return static_cast<TokenId>(slot.id);
+  const std::size_t at = slot_of(bytes, hash_bytes(bytes));
+  return tags_[at] == 0 ? std::nullopt : std::optional(static_cast<TokenId>(slots_[at].id));
 }
 
 bool Vocabulary::has(TokenId id) const noexcept {
@@ -83,7 +91,7 @@ bool Vocabulary::has(TokenId id) const noexcept {
 std::string_view Vocabulary::bytes(TokenId id) const noexcept {
   if (!has(id)) return {};
   const Entry& entry = entries_[static_cast<std::size_t>(id)];
-  return std::string_view(text_).substr(entry.begin, entry.size);
+  return text(entry.begin, entry.size);
 }
 
 }  // namespace tinker::tokenizer

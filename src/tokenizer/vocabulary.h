@@ -47,16 +47,23 @@ class Vocabulary {
     std::uint32_t size = 0;
     bool is_hidden = false;
   };
-  /// An open-addressing table: most questions end at the first slot.
   struct Slot {
-    std::uint32_t hash = 0;
     std::uint32_t id = kNone;
+    std::uint32_t begin = 0;
+    std::uint32_t size = 0;
   };
   void grow(std::size_t slots);
+  void fill_slot(TokenId id);
+  [[nodiscard]] std::string_view text(std::uint32_t begin, std::uint32_t size) const noexcept {
+    return {text_.data() + begin, size};
+  }
   [[nodiscard]] std::size_t slot_of(std::string_view bytes, std::uint64_t hash) const noexcept;
 
   std::string text_;
   std::vector<Entry> entries_;  // by id
+  // An open-addressing table. The tags, bits of the hashes, are near; they spare most looks at
+  // slots.
+  std::vector<std::uint8_t> tags_;  // 0: the slot is free
   std::vector<Slot> slots_;
   std::size_t count_ = 0;
 };

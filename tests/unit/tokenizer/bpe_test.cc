@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include "tinker/rng.h"
+
 namespace tinker::tokenizer {
 namespace {
 
@@ -63,6 +65,23 @@ TEST(Bpe, OfEqualPairsTheLeftmostGoesFirst) {
   const auto bpe = make_bpe({"a", "aa"}, {{"a", "a"}});
 
   EXPECT_THAT(tokens_of(bpe, "aaa"), ElementsAre("aa", "a"));
+}
+
+TEST(Bpe, WordsThatWereMetBeforeGiveTheSameAgain) {
+  const auto bpe = make_bpe({"a", "b", "ab", "ba", "aba"}, {{"a", "b"}, {"b", "a"}, {"ab", "a"}});
+  Bpe::Scratch with_memory(512);  // of few words: they take places from each other
+  Rng rng(1);
+
+  for (int i = 0; i < 5'000; ++i) {
+    std::string word;
+    for (auto size = rng.below(20); size > 0; --size) word += rng.below(2) == 0 ? 'a' : 'b';
+    std::vector<Piece> pieces;
+    bpe.encode(word, pieces, with_memory);
+    std::vector<std::string> tokens;
+    for (const auto& piece : pieces) tokens.emplace_back(bpe.vocabulary().bytes(piece.id));
+
+    EXPECT_EQ(tokens, tokens_of(bpe, word));
+  }
 }
 
 TEST(Bpe, AWordThatIsATokenNeedNotBecomeIt) {

@@ -6,7 +6,10 @@
 
 #include <gmock/gmock.h>
 
+#include "base/strings.h"
+#include "tinker/rng.h"
 #include "tinker/testing/matchers.h"
+#include "tokenizer/patterns.h"
 
 namespace tinker::tokenizer {
 namespace {
@@ -90,6 +93,32 @@ TEST(Pattern, BytesThatAreNotUtf8BelongToWhatIsInverted) {
   EXPECT_THAT(matches("[^\\s\\p{L}]+", "a\xFF\xFE b"), ElementsAre("\xFF\xFE"));
   EXPECT_THAT(matches("\\p{L}+", "\xFF\xC3"), IsEmpty());
   EXPECT_THAT(matches(".*x|y", "\xE4\xB8x"), ElementsAre("\xE4\xB8x"));
+}
+
+// A look ahead by two characters, which never is, keeps a pattern from being an automaton.
+TEST(Pattern, AnAutomatonFindsWhatASearchThatGoesBackFinds) {
+  const std::vector<std::string_view> pieces = {
+      " ",  "  ",  "\n", "\r\n", "\t",   "a",        "B",      "Zz",     "1",  "23", "'",
+      "'s", "'LL", "ſ",  "é",    "É",    "e\u0301",  "ǅ",      "ʰ",      "中", "カ", "한",
+      "٣",  "!?",  "/",  "_",    "\xFF", "\xE4\xB8", "\u00A0", "\u2028", "😀"};
+  const std::vector<std::string_view> known = {
+      patterns::kDigits3,
+      patterns::kHanKana,
+      patterns::kGpt2,
+      patterns::kQwen2,
+      patterns::kLlama3,
+      patterns::kDeepSeek,
+      patterns::kO200k,
+      patterns::kTekken,
+      "a*a(?:'|s)*+$|\\s++$|[^a]{1,2}+(?=1)|(?:ab?|B)+[aB1]{2}"};
+  Rng rng(1);
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += pieces[rng.below(pieces.size())];
+
+  for (const auto pattern : known) {
+    const auto other = base::concat(R"((?![^\s\S][^\s\S])(?:)", pattern, ")");
+    EXPECT_EQ(matches(pattern, text), matches(other, text)) << pattern;
+  }
 }
 
 TEST(Pattern, ALongRunCostsAsMuchAsItIsLong) {
