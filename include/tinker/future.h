@@ -364,7 +364,7 @@ template <typename T>
 template <typename F>
 auto Future<T>::then(F f)
     -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type> {
-  using U = typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type;
+  using U = detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type;
   Promise<U> promise(state_->executor());
   Future<U> out = promise.future();
   promise.on_cancel([weak = std::weak_ptr(state_)] {

@@ -80,7 +80,7 @@ class RuntimeCore : public std::enable_shared_from_this<RuntimeCore> {
   /// Runs `f()` on the workers. The future's continuation runs on the loop.
   template <typename F>
   auto offload(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&>>::Type> {
-    using T = typename detail::Unwrap<std::invoke_result_t<F&>>::Type;
+    using T = detail::Unwrap<std::invoke_result_t<F&>>::Type;
     Promise<T> promise(parts_.loop);
     auto future = promise.future();
     parts_.workers->post([f = std::move(f), promise = std::move(promise)]() mutable {

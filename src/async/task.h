@@ -131,6 +131,7 @@ template <typename T>
 class Task<T>::LateAwaiter : public Awaiter {
  public:
   using Awaiter::Awaiter;
+  // NOLINTNEXTLINE(bugprone-derived-method-shadowing-base-method): that is what differs.
   detail::Late<T> await_resume() { return std::move(this->promise().result); }
 };
 

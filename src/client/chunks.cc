@@ -1,6 +1,7 @@
 #include "client/chunks.h"
 
 #include <iterator>
+#include <utility>
 #include <variant>
 
 namespace tinker::client {
@@ -40,9 +41,9 @@ std::vector<Chunk> plan_chunks(std::span<const Datum> data, const ClientConfigRe
   std::vector<Chunk> chunks;
   for (std::size_t i = 0; i < data.size(); ++i) {
     const std::int64_t bytes = estimate_bytes(data[i]);
-    const bool is_full =
-        chunks.empty() || chunks.back().bytes + bytes > config.fwdbwd_max_chunk_bytes_count ||
-        static_cast<std::int64_t>(chunks.back().count) >= config.fwdbwd_max_chunk_len;
+    const bool is_full = chunks.empty() ||
+                         chunks.back().bytes + bytes > config.fwdbwd_max_chunk_bytes_count ||
+                         std::cmp_greater_equal(chunks.back().count, config.fwdbwd_max_chunk_len);
     if (is_full) chunks.push_back({.first = i});
     ++chunks.back().count;
     chunks.back().bytes += bytes;

@@ -98,7 +98,7 @@ struct MemberOf<Member Class::*> {
 
 template <auto kMember, typename Codec>
 constexpr Field make_field(std::string_view name, Presence presence) {
-  using Object = typename MemberOf<decltype(kMember)>::Object;
+  using Object = MemberOf<decltype(kMember)>::Object;
   return {.name = name,
           .presence = presence,
           .expected = Codec::kExpected,
@@ -154,7 +154,7 @@ constexpr Field defaulted(std::string_view name) {
 /// A `std::optional`: null and absent are the same, nothing is written then.
 template <auto kMember, typename Codec = detail::CodecOf<kMember>>
 constexpr Field nullable(std::string_view name, Presence presence = Presence::defaulted) {
-  using Object = typename detail::MemberOf<decltype(kMember)>::Object;
+  using Object = detail::MemberOf<decltype(kMember)>::Object;
   Field field = detail::make_field<kMember, Codec>(name, presence);
   field.is_omitted = [](const void* object) {
     return !(static_cast<const Object*>(object)->*kMember).has_value();
@@ -185,7 +185,7 @@ constexpr Field tag(std::string_view name = "type") {
 /// A `type` tag that answers may leave out or set to null; `kPresent` remembers.
 template <auto kPresent, detail::Text kValue>
 constexpr Field optional_tag(std::string_view name = "type") {
-  using Object = typename detail::MemberOf<decltype(kPresent)>::Object;
+  using Object = detail::MemberOf<decltype(kPresent)>::Object;
   Field field = constant<kValue>(name, Presence::defaulted);
   field.read = [](JsonView value, void* object, Decoder& decoder) {
     const bool present = value.kind() != JsonView::Kind::null;
