@@ -115,9 +115,12 @@ class Codec {
   [[nodiscard]] bool has_finished() const noexcept { return !finished_.empty(); }
 
  protected:
-  void finish(std::shared_ptr<Exchange> exchange) { finished_.push_back({std::move(exchange)}); }
+  void finish(std::shared_ptr<Exchange> exchange) {
+    finished_.push_back({.exchange = std::move(exchange)});
+  }
   void fail(std::shared_ptr<Exchange> exchange, Error error, bool is_untouched) {
-    finished_.push_back({std::move(exchange), std::move(error), is_untouched});
+    finished_.push_back(
+        {.exchange = std::move(exchange), .error = std::move(error), .is_untouched = is_untouched});
   }
 
  private:

@@ -50,8 +50,11 @@ struct Memory {
 }  // namespace
 
 nghttp2_mem* h2_memory() noexcept {
-  static nghttp2_mem memory = {
-      nullptr, Memory::allocate, Memory::release, Memory::allocate_zeros, Memory::resize};
+  static nghttp2_mem memory = {.mem_user_data = nullptr,
+                               .malloc = Memory::allocate,
+                               .free = Memory::release,
+                               .calloc = Memory::allocate_zeros,
+                               .realloc = Memory::resize};
   return &memory;
 }
 

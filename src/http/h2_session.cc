@@ -29,7 +29,11 @@ std::uint8_t* bytes_of(std::string_view text) {
 }
 
 nghttp2_nv name_value(std::string_view name, std::string_view value, std::uint8_t flags) {
-  return {bytes_of(name), bytes_of(value), name.size(), value.size(), flags};
+  return {.name = bytes_of(name),
+          .value = bytes_of(value),
+          .namelen = name.size(),
+          .valuelen = value.size(),
+          .flags = flags};
 }
 
 /// Values that never come again would only push others out of the compression table.

@@ -31,8 +31,9 @@ bool read_batched_tensor(pbf_reader reader, BatchedTensor& out, ProtoDecoder& de
       field = {view.data(), view.size()};
     } else if (type == pbf_wire_type::varint && reader.tag() == 3) {
       out.dtype = reader.get_enum();
-    } else if (reader.tag() != 4 || !read_shape(reader, out.trailing_shape)) {
-      if (!read_unknown_field(reader, Members::open, decoder)) return false;
+    } else if ((reader.tag() != 4 || !read_shape(reader, out.trailing_shape)) &&
+               !read_unknown_field(reader, Members::open, decoder)) {
+      return false;
     }
   }
   return true;
