@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -167,6 +168,25 @@ class Models(CommandTest):
         seen = {where: headers.get("Authorization") for where, _, _, headers in self.hub.requests}
         self.assertEqual(seen, {"hub": "Bearer hf_secret", "storage": None})
         self.assertTrue(self.folder("blobs", hashlib.sha256(QWEN).hexdigest()).exists())
+
+    def test_speaks_tls_to_whom_it_can_trust(self):
+        if not shutil.which("openssl"):
+            self.skipTest("no openssl to make a certificate with")
+        certificate = self.home / "certificate.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hub"]
+            + ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", certificate, "-out", self.home / "authority.pem"],
+            check=True,
+            capture_output=True,
+        )
+        with certificate.open("a") as file:
+            file.write((self.home / "authority.pem").read_text())
+        hub = self.enterContext(HubServer(certificate))
+        hub.repositories = {self.NAME: self.repository}
+        self.serve(large=True)
+        trusted = {"HF_ENDPOINT": hub.url(), "SSL_CERT_FILE": str(self.home / "authority.pem")}
+        self.assert_output(self.tokenize(**trusted), self.expected)
+        self.assert_refused(self.tokenize(HF_ENDPOINT=hub.url(), HF_HOME=str(self.home / "other")), "certificate")
 
     def test_reads_the_token_from_its_file(self):
         self.serve()

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import ssl
 import threading
 import time
 import urllib.parse
@@ -29,9 +30,11 @@ class Repository:
 
 
 class HubServer:
-    """Serves until the `with` block ends. Faults are counted down as answers with a body meet them."""
+    """Serves until the `with` block ends, with TLS if there is a certificate (a file of it and its key). Faults are counted down as
+    answers with a body meet them."""
 
-    def __init__(self):
+    def __init__(self, certificate=None):
+        self.certificate = certificate
         self.repositories = {}
         self.requests = []  # (where, method, path, headers)
         self.cut = []  # how many bytes of the body each of the next answers brings
@@ -48,6 +51,10 @@ class HubServer:
         for where in ("hub", "storage"):
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, where))
             server.daemon_threads = True
+            if self.certificate:
+                tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                tls.load_cert_chain(self.certificate)
+                server.socket = tls.wrap_socket(server.socket, server_side=True)
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
             self._servers[where] = server
         return self
@@ -61,7 +68,8 @@ class HubServer:
             server.server_close()
 
     def url(self, where="hub"):
-        return f"http://127.0.0.1:{self._servers[where].server_address[1]}"
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://127.0.0.1:{self._servers[where].server_address[1]}"
 
     def add(self, name):
         return self.repositories.setdefault(name, Repository())
