@@ -245,8 +245,8 @@ Result<void> TarReader::read_pax(std::string_view records) {
     if (key.starts_with("GNU.sparse."))
       return broken("it holds a sparse file, which is not supported");
     const bool is_global = meta_type_ == 'g';
-    if (key == "path" || key == "size") {
-      if (is_global) return broken(base::concat("it gives all entries one ", key));
+    if (is_global && (key == "path" || key == "size")) {
+      return broken(base::concat("it gives all entries one ", key));
     }
     if (key == "path") next_name_ = value;
     if (key == "size") {
