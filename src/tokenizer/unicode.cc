@@ -30,9 +30,9 @@ struct Decomposition {
   bool composes;
 };
 
-// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 #include "tokenizer/unicode_data.inc"
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 constexpr std::array<CodePointRange, 10> kSpace = {{{0x9, 0xD},
                                                     {0x20, 0x20},
                                                     {0x85, 0x85},
@@ -203,8 +203,8 @@ constexpr char32_t kSyllableCount = kLeadCount * kVowelCount * kTailCount;
 /// A code point, or a byte that is none.
 struct Unit {
   char32_t code_point;
-  std::uint8_t combining_class;
-  char byte;
+  std::uint8_t combining_class = 0;
+  char byte = 0;  // of what is no character
   Origin origin;
 };
 
@@ -217,14 +217,15 @@ std::uint8_t combining_class(char32_t c) {
 void decompose(char32_t c, Origin origin, std::vector<Unit>& out) {
   if (c - kSyllables < kSyllableCount) {
     const char32_t index = c - kSyllables;
-    out.push_back({kLeads + index / (kVowelCount * kTailCount), 0, 0, origin});
-    out.push_back({kVowels + index / kTailCount % kVowelCount, 0, 0, origin});
-    if (index % kTailCount != 0) out.push_back({kTails + index % kTailCount, 0, 0, origin});
+    out.push_back({.code_point = kLeads + index / (kVowelCount * kTailCount), .origin = origin});
+    out.push_back({.code_point = kVowels + index / kTailCount % kVowelCount, .origin = origin});
+    if (index % kTailCount != 0)
+      out.push_back({.code_point = kTails + index % kTailCount, .origin = origin});
     return;
   }
   const auto* const found = std::ranges::lower_bound(kDecompositions, c, {}, &Decomposition::whole);
   if (found == std::end(kDecompositions) || found->whole != c) {
-    out.push_back({c, combining_class(c), 0, origin});
+    out.push_back({.code_point = c, .combining_class = combining_class(c), .origin = origin});
     return;
   }
   decompose(found->first, origin, out);
@@ -241,7 +242,7 @@ const std::vector<Composition>& compositions() {
   static const auto sorted = [] {
     std::vector<Composition> made;
     for (const auto& d : kDecompositions) {
-      if (d.composes) made.push_back({d.first, d.second, d.whole});
+      if (d.composes) made.push_back({.first = d.first, .second = d.second, .whole = d.whole});
     }
     std::ranges::sort(made, {}, [](const Composition& c) { return std::pair(c.first, c.second); });
     return made;
@@ -347,7 +348,7 @@ std::string normalize(std::string_view text, NormalForm form, std::vector<Origin
     const Origin origin = {.begin = static_cast<std::uint32_t>(at),
                            .end = static_cast<std::uint32_t>(at + size)};
     if (code_point == kNoCodePoint) {
-      units.push_back({kNoCodePoint, 0, text[at], origin});
+      units.push_back({.code_point = kNoCodePoint, .byte = text[at], .origin = origin});
     } else {
       decompose(code_point, origin, units);
     }
