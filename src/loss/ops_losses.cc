@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/strings.h"
 #include "loss/elementwise.h"
@@ -109,7 +110,7 @@ Answer matmul(const Call& call) {
   TINKER_TRY(const Variable b, call.tensor(1));
   const auto fits = [](const Variable& x) { return x.rank() == 1 || x.rank() == 2; };
   const std::size_t inner = a.rank() == 0 ? 0 : static_cast<std::size_t>(a.shape().back());
-  if (!fits(a) || !fits(b) || static_cast<std::size_t>(b.shape()[0]) != inner) {
+  if (!fits(a) || !fits(b) || std::cmp_not_equal(b.shape()[0], inner)) {
     return invalid(
         base::concat("cannot multiply ", to_string(a.shape()), " by ", to_string(b.shape())));
   }
