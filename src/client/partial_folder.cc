@@ -275,7 +275,7 @@ Result<OpenedObject> PartialFolder::open_object(const std::string& name) {
   struct stat info = {};
   const auto found = found_.find(name);
   const bool is_whole = ::fstat(file.get(), &info) == 0 && found != found_.end() &&
-                        static_cast<std::uint64_t>(info.st_size) == found->second.size;
+                        std::cmp_equal(info.st_size, found->second.size);
   if (is_whole) out.parts = found->second;
   out.file =
       std::make_shared<PartialFile>(shared_from_this(), name, std::move(path), std::move(file));

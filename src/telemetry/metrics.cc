@@ -132,7 +132,7 @@ void Series::keep_value(std::string_view field, double value) {
   if (found != values.end()) {
     found->value = value;
   } else if (values.size() < kMaxFields && field.size() <= kMaxNameBytes) {
-    values.push_back({std::string(field), value});
+    values.push_back({.field = std::string(field), .value = value});
   }
 }
 

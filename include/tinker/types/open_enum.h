@@ -64,6 +64,7 @@ class OpenEnum {
   /// The wire spelling, known or not. Valid as long as this object is unchanged.
   [[nodiscard]] std::string_view text() const noexcept {
     const auto* raw = std::get_if<std::string>(&state_);
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): it loses sight of what a variant holds.
     return raw != nullptr ? std::string_view(*raw) : to_string(*std::get_if<E>(&state_));
   }
 

@@ -17,7 +17,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
-using ::tinker::testing::FakeReply;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using ::tinker::testing::IsOkAndHolds;
