@@ -17,7 +17,7 @@ struct Report {
   int failures = 0;
 
   void require(const std::string& what, bool is_met, const std::string& found) {
-    std::cout << (is_met ? "ok     " : "FAILED ") << what << ": " << found << std::endl;
+    std::cout << (is_met ? "ok     " : "FAILED ") << what << ": " << found << '\n' << std::flush;
     failures += is_met ? 0 : 1;
   }
   template <typename T>
@@ -99,7 +99,7 @@ void sample(Report& report, const TrainingClient& trainer) {
   if (report.require("sample", answer)) {
     std::string more;
     for (const auto token : answer->sequences.at(0).tokens) more += static_cast<char>(token);
-    std::cout << "       \"the c\" goes on: \"" << more << "\"\n";
+    std::cout << R"(       "the c" goes on: ")" << more << "\"\n";
   }
   const auto scores =
       sampler->compute_logprobs(ModelInput::from_tokens({text().begin(), text().end()})).get();

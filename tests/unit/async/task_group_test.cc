@@ -40,7 +40,7 @@ class TaskGroupTest : public ::testing::Test {
     for (auto& job : jobs) group.start(run(job, ended));
     auto all = group.join();
     const auto joined = co_await all;
-    ended->push_back("joined");
+    ended->emplace_back("joined");
     co_return joined;
   }
   Future<void> start(std::vector<Job> jobs, SpawnOptions options = SpawnOptions()) {

@@ -30,7 +30,7 @@ class AnyServer {
     return "http://" + std::string(user_info) + "127.0.0.1:" + std::to_string(server_.port());
   }
   [[nodiscard]] std::vector<std::string> requests() {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     return requests_;
   }
 
@@ -38,7 +38,7 @@ class AnyServer {
   void serve(TcpPeer& peer) {
     for (auto request = peer.read_request(); !request.empty(); request = peer.read_request()) {
       {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         requests_.push_back(request);
       }
       peer.respond(request.find("get_server_capabilities") == std::string::npos

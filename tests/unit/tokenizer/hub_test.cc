@@ -15,7 +15,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -32,7 +31,7 @@ using ::tinker::testing::VirtualRuntime;
 using ::tinker::tokenizer::HubSettings;
 using namespace std::chrono_literals;
 
-const std::string kCommit(40, 'c');
+constexpr const char* kCommit = "cccccccccccccccccccccccccccccccccccccccc";
 
 TEST(TokenizerId, FollowsTheNamesOfModels) {  // R16.2, R16.3
   const auto repository = [](std::string_view model) {
@@ -164,6 +163,10 @@ struct HubTest : ::testing::Test {
                       .runtime = time.runtime()})
         .value();
   }
+  /// The path of the file at the commit that the hub names.
+  static std::string at_commit() {
+    return std::string("/org/model/resolve/") + kCommit + "/tokenizer.json";
+  }
   static FakeReply whole(const std::string& content) {
     return {.body = content, .headers = {{"X-Repo-Commit", kCommit}, {"ETag", "\"tag\""}}};
   }
@@ -189,9 +192,9 @@ TEST_F(HubTest, KeepsTheTokenizersUsedLast) {  // R16.6
 
 TEST_F(HubTest, SendsNothingOffline) {
   put_into_cache(cache, "models--org--model");
-  EXPECT_THAT(
-      open(true).file("org/model", "tokenizer.json").get(),
-      IsOkAndHolds(cache.path("models--org--model/snapshots/" + kCommit + "/tokenizer.json")));
+  EXPECT_THAT(open(true).file("org/model", "tokenizer.json").get(),
+              IsOkAndHolds(cache.path(std::string("models--org--model/snapshots/") + kCommit +
+                                      "/tokenizer.json")));
   EXPECT_THAT(open(true).file("org/model", "other.json").get(),
               IsError(ErrorCode::not_found, HasSubstr("HF_HUB_OFFLINE")));
   EXPECT_THAT(server->sent(), IsEmpty());
@@ -200,7 +203,7 @@ TEST_F(HubTest, SendsNothingOffline) {
 TEST_F(HubTest, WaitsAsLongAsTheHubAsks) {
   server->reply("/org/model/resolve/main/tokenizer.json",
                 {{.status = 429, .headers = {{"Retry-After", "7"}}}, whole(kTinyTokenizer)});
-  server->reply("/org/model/resolve/" + kCommit + "/tokenizer.json", {whole(kTinyTokenizer)});
+  server->reply(at_commit(), {whole(kTinyTokenizer)});
 
   EXPECT_THAT(open().tokenizer("org/model").get(), IsOk());
   EXPECT_EQ(time.elapsed(), 7s);
@@ -217,7 +220,7 @@ TEST_F(HubTest, GivesUpAfterAFewTries) {
 TEST_F(HubTest, FollowsRedirectsOfItsOwnWithTheTokenAndOthersWithout) {
   server->reply("/org/model/resolve/main/tokenizer.json",
                 {{.status = 307, .headers = {{"Location", "/moved/here"}}}});
-  server->reply("/org/model/resolve/" + kCommit + "/tokenizer.json",
+  server->reply(at_commit(),
                 {{.status = 302, .headers = {{"Location", "https://storage.test/x?signed=1"}}}});
   server->reply("/moved/here", {whole(kTinyTokenizer)});
   server->reply("/x", {{.body = kTinyTokenizer}});
@@ -247,7 +250,7 @@ TEST_F(HubTest, EndsAfterTooManyRedirects) {
 
 TEST_F(HubTest, RefusesAnAnswerOfAnotherLength) {
   server->reply("/org/model/resolve/main/tokenizer.json", {whole(kTinyTokenizer)});
-  server->reply("/org/model/resolve/" + kCommit + "/tokenizer.json", {whole("shorter")});
+  server->reply(at_commit(), {whole("shorter")});
 
   EXPECT_THAT(open().tokenizer("org/model").get(),
               IsError(ErrorCode::invalid_response, HasSubstr("sends 7 bytes")));
@@ -290,7 +293,7 @@ TEST_F(HubTest, RemembersWhatARepositoryDoesNotHave) {
   EXPECT_THAT(open(true).file("org/model", "tokenizer.json").get(),
               IsError(ErrorCode::not_found, HasSubstr("has no file tokenizer.json")));
   EXPECT_TRUE(std::filesystem::exists(
-      cache.path("models--org--model/.no_exist/" + kCommit + "/tokenizer.json")));
+      cache.path(std::string("models--org--model/.no_exist/") + kCommit + "/tokenizer.json")));
 }
 
 TEST_F(HubTest, CanBeCancelled) {
