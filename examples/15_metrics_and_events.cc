@@ -11,7 +11,7 @@ int main() {
   std::mutex mutex;
   std::map<std::string, int> seen;
   const auto subscription = runtime.events().subscribe([&](const tinker::Event& event) {
-    const std::lock_guard lock(mutex);  // sinks run on whichever thread the event happens
+    const std::scoped_lock lock(mutex);  // sinks run on whichever thread the event happens
     ++seen[std::string(event.name)];
   });
   auto service = tinker::ServiceClient::connect({.runtime = runtime}).value();
@@ -30,6 +30,6 @@ int main() {
   const auto text = metrics.prometheus();
   std::cout << text.substr(0, text.find('\n')) << '\n';
   //! [read]
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   for (const auto& [name, count] : seen) std::cout << name << ' ' << count << '\n';
 }

@@ -12,7 +12,6 @@ namespace tinker::client {
 namespace {
 
 using ::testing::_;
-using ::testing::AllOf;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

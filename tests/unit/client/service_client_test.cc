@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using namespace std::chrono_literals;

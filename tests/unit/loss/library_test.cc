@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include <gmock/gmock.h>
 
@@ -20,7 +21,7 @@ using Floats = std::vector<float>;
 
 /// Ratios 2, 1 and 0.5 with advantages 1, -1 and 1.
 Batch policy_batch() {
-  const auto ln2 = static_cast<float>(std::log(2.0));
+  const auto ln2 = std::numbers::ln2_v<float>;
   return {.data = {datum({{"sampling_logprobs", Floats{-1.0F - ln2, -1.0F, -1.0F + ln2}},
                           {"advantages", Floats{1.0F, -1.0F, 1.0F}},
                           {"sequence_ratio_mask", Floats{1.0F, 1.0F, 0.0F}}})},
@@ -67,7 +68,7 @@ TEST(Library, GspoHasOneRatioOfTheMaskedPositions) {
 TEST(Library, DroPenalisesTheDistance) {
   const auto found = policy_batch().run(batch(dro(0.5).value()));
   ASSERT_THAT(found, IsOk());
-  const double ln2 = std::log(2.0);
+  const double ln2 = std::numbers::ln2;
   EXPECT_NEAR(found->loss, 1.0 + 0.5 * ln2 * ln2, 1e-6);
   EXPECT_NEAR(found->gradients[0][0], -(1.0 - 0.5 * ln2), 1e-6);
 }
