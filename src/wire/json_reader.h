@@ -72,7 +72,7 @@ class JsonView {
   bool visit_elements(ElementVisitor visit, void* context) const;
   bool visit_members(MemberVisitor visit, void* context) const;
 
-  std::array<std::uintptr_t, 2> element_ = {};  // the parser's own handle
+  [[maybe_unused]] std::array<std::uintptr_t, 2> element_ = {};  // the parser's own handle
 };
 
 /// A parsed JSON text.

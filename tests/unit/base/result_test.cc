@@ -169,7 +169,7 @@ TEST(ResultOfVoid, ValueThrowsOnlyForAnError) {
 TEST(ResultValue, ReturnsTheValue) {
   Result<std::string> result = std::string("text");
 
-  result.value() += "!";
+  result.value() += '!';
 
   EXPECT_EQ(std::as_const(result).value(), "text!");
 }

@@ -12,16 +12,13 @@ namespace {
 
 using ::testing::_;
 using ::testing::AllOf;
-using ::testing::DoubleNear;
 using ::testing::ElementsAre;
-using ::testing::FloatNear;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
-using ::tinker::testing::FakeReply;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using namespace std::chrono_literals;

@@ -1,5 +1,7 @@
 #include "http/retry_after.h"
 
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -156,7 +158,7 @@ TEST(ShouldRetry, GoesByStatusForAnyOtherWord) {
 TEST(BackoffDelay, DoublesUpToTenSeconds) {
   // R5.2.3
   const std::vector<nanoseconds> expected = {500ms, 1s, 2s, 4s, 8s, 10s, 10s, 10s};
-  for (int n = 0; n < static_cast<int>(expected.size()); ++n) {
+  for (int n = 0; std::cmp_less(n, expected.size()); ++n) {
     EXPECT_EQ(backoff_delay(n, 0), expected[static_cast<std::size_t>(n)]) << n;
   }
   EXPECT_EQ(backoff_delay(std::numeric_limits<int>::max(), 0), 10s);

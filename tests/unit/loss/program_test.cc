@@ -36,7 +36,7 @@ Result<Outcome> run_node(CustomLossNode node) {
   return run(summed({std::move(node)}));
 }
 
-auto Refuses(const std::string& text) {
+auto is_refusal(const std::string& text) {
   return IsError(ErrorCode::invalid_argument, HasSubstr(text));
 }
 
@@ -62,40 +62,40 @@ TEST(Program, RunsTheExampleOfTheProtocol) {
 
 TEST(Program, RefusesUnknownFunctionsByNameAndNode) {
   EXPECT_THAT(run_node(function("evil", "os.system", {"rm"})),
-              Refuses("node 'evil' (os.system): unknown function"));
+              is_refusal("node 'evil' (os.system): unknown function"));
   EXPECT_THAT(run_node(function("e", "torch.functional.einsum", {"i,i", ref("logprobs")})),
-              Refuses("node 'e' (torch.functional.einsum): unknown function"));
+              is_refusal("node 'e' (torch.functional.einsum): unknown function"));
   EXPECT_THAT(run_node(function("s", "operator.setitem", {ref("logprobs"), 0, 1})),
-              Refuses("operator.setitem"));
+              is_refusal("operator.setitem"));
 }
 
 TEST(Program, RefusesUnknownMethods) {
   for (const auto* name : {"backward", "item", "numpy", "tolist", "exp_", "__class__"}) {
     EXPECT_THAT(run_node(method("m", name, {ref("logprobs")})),
-                Refuses(std::string("(") + name + "): unknown method"));
+                is_refusal(std::string("(") + name + "): unknown method"));
   }
 }
 
 TEST(Program, RefusesModulesAndCapturedTensors) {
   auto node = function("m", "linear", {ref("logprobs")});
   node.op = CustomLossOp::call_module;
-  EXPECT_THAT(run_node(node), Refuses("call_module"));
+  EXPECT_THAT(run_node(node), is_refusal("call_module"));
   node.op = CustomLossOp::get_attr;
-  EXPECT_THAT(run_node(node), Refuses("get_attr"));
+  EXPECT_THAT(run_node(node), is_refusal("get_attr"));
 }
 
 TEST(Program, RefusesReferencesForwardAndToItself) {
   EXPECT_THAT(run(summed({function("a", "torch.exp", {ref("b")}),
                           function("b", "torch.exp", {ref("logprobs")})})),
-              Refuses("'b' is not the name of an earlier node"));
+              is_refusal("'b' is not the name of an earlier node"));
   EXPECT_THAT(run_node(function("a", "torch.exp", {ref("a")})),
-              Refuses("'a' is not the name of an earlier node"));
+              is_refusal("'a' is not the name of an earlier node"));
 }
 
 TEST(Program, RefusesNamesThatComeTwice) {
   EXPECT_THAT(run(summed({function("a", "torch.exp", {ref("logprobs")}),
                           function("a", "torch.exp", {ref("logprobs")})})),
-              Refuses("comes twice"));
+              is_refusal("comes twice"));
 }
 
 TEST(Program, RefusesWrongInputs) {
@@ -103,23 +103,23 @@ TEST(Program, RefusesWrongInputs) {
   const auto compile = [&](std::vector<CustomLossInput> inputs) {
     return Program::compile(inputs, graph);
   };
-  EXPECT_THAT(compile({}), Refuses("'logprobs'"));
-  EXPECT_THAT(compile({{"weights", 1}}), Refuses("'weights'"));
-  EXPECT_THAT(compile({{"logprobs", 0}}), Refuses("rank 1 to 2 of input 'logprobs', found 0"));
-  EXPECT_THAT(compile({{"logprobs", 3}}), Refuses("found 3"));
-  EXPECT_THAT(compile({{"logprobs", 1}, {"a", -1}}), Refuses("found -1"));
-  EXPECT_THAT(compile({{"logprobs", 1}, {"Weights", 1}}), Refuses("'Weights'"));
-  EXPECT_THAT(compile({{"logprobs", 1}, {"1a", 1}}), Refuses("'1a'"));
-  EXPECT_THAT(compile({{"logprobs", 1}, {std::string(65, 'a'), 1}}), Refuses("aaaa"));
-  EXPECT_THAT(compile({{"logprobs", 1}, {"logprobs", 1}}), Refuses("twice"));
+  EXPECT_THAT(compile({}), is_refusal("'logprobs'"));
+  EXPECT_THAT(compile({{"weights", 1}}), is_refusal("'weights'"));
+  EXPECT_THAT(compile({{"logprobs", 0}}), is_refusal("rank 1 to 2 of input 'logprobs', found 0"));
+  EXPECT_THAT(compile({{"logprobs", 3}}), is_refusal("found 3"));
+  EXPECT_THAT(compile({{"logprobs", 1}, {"a", -1}}), is_refusal("found -1"));
+  EXPECT_THAT(compile({{"logprobs", 1}, {"Weights", 1}}), is_refusal("'Weights'"));
+  EXPECT_THAT(compile({{"logprobs", 1}, {"1a", 1}}), is_refusal("'1a'"));
+  EXPECT_THAT(compile({{"logprobs", 1}, {std::string(65, 'a'), 1}}), is_refusal("aaaa"));
+  EXPECT_THAT(compile({{"logprobs", 1}, {"logprobs", 1}}), is_refusal("twice"));
   EXPECT_THAT(compile({{"logprobs", 1}, {"weights", 1}}),
-              Refuses("expected 2 placeholders, found 1"));
+              is_refusal("expected 2 placeholders, found 1"));
 }
 
 TEST(Program, RefusesSeventeenInputs) {
   std::vector<CustomLossInput> inputs = kLogprobs;
   while (inputs.size() < 17) inputs.push_back({"a" + std::to_string(inputs.size()), 1});
-  EXPECT_THAT(Program::compile(inputs, {}), Refuses("at most 16 inputs, found 17"));
+  EXPECT_THAT(Program::compile(inputs, {}), is_refusal("at most 16 inputs, found 17"));
 }
 
 TEST(Program, RefusesMetricNamesOutsideThePattern) {
@@ -132,7 +132,7 @@ TEST(Program, RefusesMetricNamesOutsideThePattern) {
                            "custom/a b:mean"}) {
     auto graph = summed({function("a", "torch.exp", {ref("logprobs")})});
     graph.nodes.back() = output("loss", {{name, ref("loss")}});
-    EXPECT_THAT(run(graph), Refuses(std::string("'") + name + "'")) << name;
+    EXPECT_THAT(run(graph), is_refusal(std::string("'") + name + "'")) << name;
   }
   EXPECT_TRUE(eval::is_metric_name("custom/" + std::string(64, 'a') + ":mean"));
   EXPECT_FALSE(eval::is_metric_name("custom/" + std::string(65, 'a') + ":mean"));
@@ -141,17 +141,17 @@ TEST(Program, RefusesMetricNamesOutsideThePattern) {
 TEST(Program, RefusesOutputsThatAreNoPair) {
   auto graph = summed({function("a", "torch.exp", {ref("logprobs")})});
   graph.nodes.back().args = {ref("loss")};
-  EXPECT_THAT(run(graph), Refuses("pair of loss and metrics"));
+  EXPECT_THAT(run(graph), is_refusal("pair of loss and metrics"));
   graph.nodes.pop_back();
-  EXPECT_THAT(run(graph), Refuses("output node at the end"));
-  EXPECT_THAT(run({}), Refuses("output node at the end"));
+  EXPECT_THAT(run(graph), is_refusal("output node at the end"));
+  EXPECT_THAT(run({}), is_refusal("output node at the end"));
 }
 
 TEST(Program, RefusesALossThatIsNoScalarOrHasNoGradient) {
   auto graph = summed({function("a", "torch.exp", {ref("logprobs")})});
   graph.nodes.back() = output("a");
-  EXPECT_THAT(run(graph), Refuses("a scalar loss, found shape [3]"));
-  EXPECT_THAT(run_node(method("d", "detach", {ref("logprobs")})), Refuses("does not depend"));
+  EXPECT_THAT(run(graph), is_refusal("a scalar loss, found shape [3]"));
+  EXPECT_THAT(run_node(method("d", "detach", {ref("logprobs")})), is_refusal("does not depend"));
 }
 
 TEST(Program, NamesNodeOperationAndShapesOfAMismatch) {
@@ -167,47 +167,47 @@ TEST(Program, NamesNodeOperationAndShapesOfAMismatch) {
 
 TEST(Program, RefusesIndicesOutOfRange) {
   EXPECT_THAT(run_node(function("a", "operator.getitem", {ref("logprobs"), 3})),
-              Refuses("index 3 is out of range for size 3"));
+              is_refusal("index 3 is out of range for size 3"));
   EXPECT_THAT(run_node(function("a", "operator.getitem", {ref("logprobs"), -4})),
-              Refuses("index -4"));
+              is_refusal("index -4"));
   EXPECT_THAT(run_node(function("a", "operator.getitem", {ref("logprobs"), Json::Array{0, 7}})),
-              Refuses("index 7"));
+              is_refusal("index 7"));
 }
 
 TEST(Program, RefusesWrongArguments) {
-  EXPECT_THAT(run_node(function("a", "torch.exp", {})), Refuses("'input' is missing"));
-  EXPECT_THAT(run_node(function("a", "torch.exp", {ref("logprobs"), 1})), Refuses("too many"));
+  EXPECT_THAT(run_node(function("a", "torch.exp", {})), is_refusal("'input' is missing"));
+  EXPECT_THAT(run_node(function("a", "torch.exp", {ref("logprobs"), 1})), is_refusal("too many"));
   auto node = function("a", "torch.exp", {ref("logprobs")});
   node.kwargs["speed"] = 1;
-  EXPECT_THAT(run_node(node), Refuses("unexpected argument 'speed'"));
+  EXPECT_THAT(run_node(node), is_refusal("unexpected argument 'speed'"));
   EXPECT_THAT(run_node(function("a", "torch.exp", {Json::Object{{"code", "x"}}})),
-              Refuses("'code'"));
-  EXPECT_THAT(run_node(function("a", "torch.exp", {Json::Object{}})), Refuses("one member"));
+              is_refusal("'code'"));
+  EXPECT_THAT(run_node(function("a", "torch.exp", {Json::Object{}})), is_refusal("one member"));
   EXPECT_THAT(run_node(function("a", "torch.exp", {"x"})),
-              Refuses("expected a tensor for 'input'"));
+              is_refusal("expected a tensor for 'input'"));
   EXPECT_THAT(run_node(function("a", "getattr", {ref("logprobs"), "grad_fn"})),
-              Refuses("'grad_fn'"));
+              is_refusal("'grad_fn'"));
 }
 
 TEST(Program, StopsGraphsThatWouldTakeTooMuchMemory) {
   EXPECT_THAT(run_node(function("a", "torch.zeros", {std::int64_t{1} << 39})),
-              Refuses("more memory"));
+              is_refusal("more memory"));
   EXPECT_THAT(run_node(function("a", "torch.zeros", {std::int64_t{1} << 62, 1 << 20})),
-              Refuses("fewer elements"));
+              is_refusal("fewer elements"));
   std::vector<CustomLossNode> doubling = {method("x0", "expand", {ref("logprobs"), 1 << 20, 3})};
   for (int i = 1; i < 40; ++i) {
     const auto last = ref("x" + std::to_string(i - 1));
     doubling.push_back(function("x" + std::to_string(i), "torch.cat", {Json::Array{last, last}}));
   }
-  EXPECT_THAT(run(summed(std::move(doubling))), Refuses("more memory"));
+  EXPECT_THAT(run(summed(std::move(doubling))), is_refusal("more memory"));
 }
 
 TEST(Program, StopsGraphsThatAreTooLargeOrTooDeep) {
   CustomLossGraph large = {.nodes = std::vector<CustomLossNode>(5000)};
-  EXPECT_THAT(Program::compile(kLogprobs, large), Refuses("at most 4096 nodes, found 5000"));
+  EXPECT_THAT(Program::compile(kLogprobs, large), is_refusal("at most 4096 nodes, found 5000"));
   Json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = Json::Array{std::move(deep)};
-  EXPECT_THAT(run_node(function("a", "torch.exp", {deep})), Refuses("nested deeper"));
+  EXPECT_THAT(run_node(function("a", "torch.exp", {deep})), is_refusal("nested deeper"));
 }
 
 TEST(Program, LetsNanThrough) {
@@ -238,8 +238,9 @@ TEST(Program, MakesTensorsFromNumbers) {
 }
 
 TEST(Program, RefusesIntegerDivisionByZero) {
-  EXPECT_THAT(run_node(function("a", "operator.floordiv", {1, 0})), Refuses("division by zero"));
-  EXPECT_THAT(run_node(function("a", "operator.truediv", {1.0, 0})), Refuses("division by zero"));
+  EXPECT_THAT(run_node(function("a", "operator.floordiv", {1, 0})), is_refusal("division by zero"));
+  EXPECT_THAT(run_node(function("a", "operator.truediv", {1.0, 0})),
+              is_refusal("division by zero"));
 }
 
 TEST(Program, TreatsTheHomesOfAFunctionAlike) {

@@ -32,7 +32,7 @@ Bpe make_bpe(const std::vector<std::string>& tokens,
                      .right = vocabulary.find(right).value(),
                      .whole = vocabulary.find(left + right).value()});
   }
-  return Bpe(std::move(vocabulary), rules, options);
+  return {std::move(vocabulary), rules, options};
 }
 
 std::vector<std::string> tokens_of(const Bpe& bpe, std::string_view word) {
