@@ -7,6 +7,8 @@
 
 #include <tinker/tinker.h>
 
+namespace {
+
 //! [hub]
 tinker::Result<tinker::Tokenizer> load(const std::string& name) {
   if (std::filesystem::exists(name)) return tinker::Tokenizer::load(name);
@@ -15,6 +17,8 @@ tinker::Result<tinker::Tokenizer> load(const std::string& name) {
   return hub->tokenizer(name).get();  // "Qwen/Qwen3-8B": comes once, then it is in the cache
 }
 //! [hub]
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const auto loaded = load(argc > 1 ? argv[1] : ".");

@@ -31,10 +31,10 @@ struct Breaker {
     };
     return CircuitBreaker::create("thing", std::move(options), clock).value();
   }
-  void fail(int times = 1) {
+  void fail(int times = 1) const {
     for (int i = 0; i < times; ++i) breaker.try_acquire().value().failure();
   }
-  void succeed(int times = 1) {
+  void succeed(int times = 1) const {
     for (int i = 0; i < times; ++i) breaker.try_acquire().value().success();
   }
   [[nodiscard]] CircuitState state() const { return breaker.status().state; }

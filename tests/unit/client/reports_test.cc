@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using ::tinker::testing::FakeReply;
 using ::tinker::testing::IsError;
@@ -33,7 +32,7 @@ class ReportsTest : public ::testing::Test {
   ServiceClient service = f.connect();
 };
 
-auto Says(const std::string& type, const std::string& operation_ends) {
+auto says(const std::string& type, const std::string& operation_ends) {
   return AllOf(HasSubstr("user_error"), HasSubstr(type), HasSubstr(operation_ends));
 }
 
@@ -44,7 +43,7 @@ TEST_F(ReportsTest, ABatchThatIsRefused) {
   EXPECT_THAT(trainer.forward_backward(make_data(1), LossFn::cross_entropy).get(),
               IsError(ErrorCode::unprocessable, HasSubstr("no")));
 
-  EXPECT_THAT(events(), Says("UnprocessableEntityError", "SESSION_END"));
+  EXPECT_THAT(events(), says("UnprocessableEntityError", "SESSION_END"));
 }
 
 TEST_F(ReportsTest, AStepThatFails) {
@@ -64,7 +63,7 @@ TEST_F(ReportsTest, AModelThatIsRefused) {
 
   EXPECT_FALSE(service.create_lora_training_client("llama").get().ok());
 
-  EXPECT_THAT(events(), Says("UnprocessableEntityError", "SESSION_END"));
+  EXPECT_THAT(events(), says("UnprocessableEntityError", "SESSION_END"));
 }
 
 TEST_F(ReportsTest, ASamplerThatIsRefused) {
@@ -72,7 +71,7 @@ TEST_F(ReportsTest, ASamplerThatIsRefused) {
 
   EXPECT_FALSE(service.create_sampling_client({.base_model = "llama"}).get().ok());
 
-  EXPECT_THAT(events(), Says("UnprocessableEntityError", "SESSION_END"));
+  EXPECT_THAT(events(), says("UnprocessableEntityError", "SESSION_END"));
 }
 
 TEST_F(ReportsTest, ASampleThatIsRefused) {
@@ -81,7 +80,7 @@ TEST_F(ReportsTest, ASampleThatIsRefused) {
 
   EXPECT_FALSE(sampler.sample(ModelInput::from_tokens({1}), {.max_tokens = 1}).get().ok());
 
-  EXPECT_THAT(events(), Says("UnprocessableEntityError", "SESSION_END"));
+  EXPECT_THAT(events(), says("UnprocessableEntityError", "SESSION_END"));
 }
 
 TEST_F(ReportsTest, ACustomLossThatIsRefusedWithoutTheEndOfTheSession) {  // R9.13
@@ -111,7 +110,7 @@ TEST_F(ReportsTest, ASecondErrorOfTheServiceAsPartOfItsSession) {
 
   EXPECT_FALSE(service.get_server_capabilities().get().ok());
 
-  EXPECT_THAT(events(), Says("UnprocessableEntityError", "SESSION_END"));
+  EXPECT_THAT(events(), says("UnprocessableEntityError", "SESSION_END"));
 }
 
 TEST_F(ReportsTest, NothingThatTheCallerGaveUp) {

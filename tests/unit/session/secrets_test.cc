@@ -33,7 +33,7 @@ struct SecretsTest : ::testing::Test, HolderFixture {
     for (const auto& field : event.fields) {
       if (const auto* text = std::get_if<std::string>(&field.value)) events += " " + *text;
     }
-    events += "\n";
+    events += '\n';
   });
   Subscription logged = log_events(time.runtime().events(), log.logger());
 

@@ -67,7 +67,7 @@ TEST(PreTokenizer, SplitsThePiecesOfTheSplitBefore) {
 TEST(PreTokenizer, ALookAheadEndsWithThePiece) {
   PreTokenizer pre_tokenizer;
   pre_tokenizer.add(Split(Pattern::compile("1", Dialect::oniguruma).value(), {}));
-  pre_tokenizer.add(Split(Pattern::compile("\\s+(?!\\S)|\\s+", Dialect::oniguruma).value(), {}));
+  pre_tokenizer.add(Split(Pattern::compile(R"(\s+(?!\S)|\s+)", Dialect::oniguruma).value(), {}));
 
   EXPECT_THAT(words(pre_tokenizer, "a  1  b"), ElementsAre("a", "  ", "1", " ", " ", "b"));
 }
