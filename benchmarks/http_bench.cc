@@ -18,6 +18,7 @@
 
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
+#include "cpu_time.h"
 #include "http/api_client.h"
 #include "http/asio_transport.h"
 #include "tinker/types/promise.h"
@@ -110,15 +111,6 @@ Result<void> run(const Runtime& runtime,
     workers.push_back(runtime.core()->spawn(runtime.core()->scope(), worker(load, work)));
   }
   return when_all(std::move(workers)).get();
-}
-
-double cpu_seconds() {
-  rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double peak_megabytes() {

@@ -20,10 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include <sys/resource.h>
 #include <zlib.h>
 
 #include "base/strings.h"
+#include "cpu_time.h"
 #include "tinker/tokenizer.h"
 #include "tokenizer/patterns.h"
 
@@ -58,15 +58,6 @@ double peak_megabytes() {
   constexpr std::string_view kName = "VmHWM:";
   const std::string status = read_file("/proc/self/status");
   return std::stod(status.substr(status.find(kName) + kName.size())) * 1024e-6;
-}
-
-double cpu_seconds() {
-  rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 struct Cost {
