@@ -27,9 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::_;
 using ::testing::AllOf;
-using ::testing::Each;
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -37,7 +35,6 @@ using ::testing::SizeIs;
 using ::tinker::testing::FakeReply;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
-using ::tinker::testing::IsOkAndHolds;
 using ::tinker::testing::TarArchive;
 using ::tinker::testing::TemporaryFolder;
 using namespace std::chrono_literals;
@@ -106,7 +103,7 @@ struct Fixture : ClientFixture {
     if (object.after) object.after(reply);
     return reply;
   }
-  FakeReply answer(const Stored& object, const http::Request& request) {
+  FakeReply answer(const Stored& object, const http::Request& request) const {
     if (!request.url.ends_with("sig=secret-signature-" + std::to_string(signed_))) {
       return {.status = 403, .body = "<Error>secret-signature</Error>"};
     }

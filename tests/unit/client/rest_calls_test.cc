@@ -49,7 +49,7 @@ Result<void> done(Future<T> future) {
   return {};
 }
 
-const CallCase kCases[] = {
+const std::vector<CallCase> kCases = {
     {"get_training_run",
      [](const Rest& f) { return done(f.rest.get_training_run("9a:train:0")); },
      "GET /api/v1/training_runs/9a:train:0?access_scope=owned",

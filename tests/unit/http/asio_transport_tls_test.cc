@@ -386,7 +386,7 @@ void serve_relay(TcpPeer& client, std::uint16_t port, std::string_view greeting)
 /// Carries bytes between a client that asked for a tunnel and its server.
 void serve_tunnel(TcpPeer& client, std::string& request) {
   request = client.read_request();
-  const int port = std::atoi(request.c_str() + request.find(':') + 1);
+  const auto port = std::stoul(request.substr(request.find(':') + 1));
   serve_relay(
       client, static_cast<std::uint16_t>(port), "HTTP/1.1 200 Connection established\r\n\r\n");
 }

@@ -21,7 +21,7 @@ constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
 
 /// A queue into memory; from `fails_from` on the disk is full.
 struct WriteQueueTest : ::testing::Test {
-  Result<void> drain() {
+  Result<void> drain() const {
     const auto& core = time.runtime().core();
     return core->spawn(core->scope(), WriteQueue::drain(queue)).get();
   }

@@ -10,7 +10,6 @@
 namespace tinker::loss {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOk;
@@ -97,7 +96,7 @@ std::vector<Case> cases() {
     out.push_back(
         {estimator == KlEstimator::k1 ? "k1" : "k2", KlDivergence{.estimator = estimator}});
   }
-  const Case rows[] = {
+  const std::vector<Case> rows = {
       {"rows_entropy_tempered", Entropy{.normalize = true, .temperature = 2.0}, true},
       {"rows_kl_reverse", KlDivergence{.direction = KlDivergence::Direction::reverse}, true},
       {"rows_kl_symmetric", KlDivergence{.symmetric = true}, true},
