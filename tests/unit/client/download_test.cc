@@ -94,7 +94,7 @@ struct Fixture : ClientFixture {
   /// Another one with each call; storage takes only the last.
   std::string signature() { return "secret-signature-" + std::to_string(++signed_); }
 
-  FakeReply serve(Stored& object, const http::Request& request) {
+  FakeReply serve(Stored& object, const http::Request& request) const {
     ++object.requests;
     if (object.before) {
       if (auto reply = object.before(request)) return *std::move(reply);
