@@ -1,0 +1,359 @@
+#include "engine/backward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/half.h"
+#include "engine/product.h"
+#include "tinker/check.h"
+
+namespace tinker::engine {
+namespace {
+
+/// u as the kernels want it: (rows / group, rank, group), scaled.
+template <typename E>
+void pack_rows(
+    const FactorGradient& gradient, RowRange range, std::size_t rank, std::size_t group, E* out) {
+  for (std::size_t t = 0; t < round_up(range.count, group); ++t) {
+    const E* in =
+        t < range.count
+            ? reinterpret_cast<const E*>(gradient.u.row(range.first + t, gradient.u_column))
+            : nullptr;
+    E* row = out + t / group * rank * group + t % group;
+    for (std::size_t j = 0; j < rank; ++j) {
+      E value = in == nullptr ? E{} : in[j];
+      if constexpr (sizeof(E) == 4) {
+        value *= gradient.scale;
+      } else {
+        value = base::to_bf16(base::from_bf16(value) * gradient.scale);
+      }
+      row[j * group] = value;
+    }
+  }
+}
+
+}  // namespace
+
+void Backward::plan(const ActivationPlan& plan, Arena& arena) {
+  const auto& config = model_.config();
+  d_residual_ = plan.elements(arena, config.hidden_size);
+  normed_ = plan.elements(arena, config.hidden_size);
+  d_normed_ = plan.floats(arena, config.hidden_size);
+  inverse_ = plan.floats(arena, 1).data;
+  gated_ = plan.elements(arena, config.ffn_size);
+  d_gated_ = plan.floats(arena, config.ffn_size);
+  d_gate_ = plan.elements(arena, config.ffn_size);
+  d_up_ = plan.elements(arena, config.ffn_size);
+  d_out_ = plan.elements(arena, config.q_size());
+  d_q_ = plan.floats(arena, config.q_size());
+  d_k_ = plan.floats(arena, config.kv_size());
+  d_v_ = plan.floats(arena, config.kv_size());
+  d_qkv_ = {plan.elements(arena, config.q_size()),
+            plan.elements(arena, config.kv_size()),
+            plan.elements(arena, config.kv_size())};
+  d_low_ = plan.low(arena, LoraGroup::qkv);
+}
+
+std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
+  ThreadPool none(1);
+  Backward counted(model, none);
+  Arena arena;
+  counted.plan(ActivationPlan(model, shape), arena);
+  std::size_t matrices = 0;
+  for (const auto& matrix : model.layer(0).matrices) matrices += matrix.bytes();
+  return arena.used() + matrices;
+}
+
+void Backward::begin(const PassShape& shape,
+                     const Adapter& adapter,
+                     std::span<const RowRange> sequences,
+                     std::span<float> gradients) {
+  adapter_ = &adapter;
+  sequences_ = sequences;
+  gradients_ = gradients;
+  rows_ = sequences.empty() ? 0 : sequences.back().first + sequences.back().count;
+  if (transposed_[0].n() == 0) {
+    for (std::size_t i = 0; i < kProjections; ++i) {
+      const auto& matrix = model_.layer(0).matrices[i];
+      transposed_[i] = PackedMatrix(model_.kernels(), matrix.k(), matrix.n());
+    }
+  }
+  if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
+  shape_ = shape;
+  arena_ = make_arena([&](Arena& arena) {
+    plan(ActivationPlan(model_, shape), arena);
+    // A sequence may have a padding row.
+    packed_u_ = arena.bytes(2 * shape.rows * shape.padded_rank * model_.kernels().element_bytes);
+  });
+}
+
+void Backward::add(const FactorGradient& gradient, std::span<const RowRange> sequences) {
+  const auto& kernels = model_.kernels();
+  const std::size_t rank = adapter_->layout().config().rank;
+  std::vector<std::size_t> starts;  // of the sequences in packed_u_, in elements
+  std::size_t start = 0;
+  for (const auto& range : sequences) {
+    starts.push_back(start);
+    start += round_up(range.count, kernels.group) * rank;
+  }
+  threads_.run(sequences.size(), [&](std::size_t i, std::size_t /*thread*/) {
+    std::byte* out = packed_u_ + starts[i] * kernels.element_bytes;
+    if (kernels.precision == Precision::f32) {
+      pack_rows(gradient, sequences[i], rank, kernels.group, reinterpret_cast<float*>(out));
+    } else {
+      pack_rows(gradient, sequences[i], rank, kernels.group, reinterpret_cast<std::uint16_t*>(out));
+    }
+  });
+  const std::size_t units = (gradient.columns + kPanelColumns - 1) / kPanelColumns;
+  threads_.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
+    const std::size_t column = unit * kPanelColumns;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      kernels.outer_product({
+          .u = packed_u_ + starts[i] * kernels.element_bytes,
+          .u_stride = rank * kernels.group,
+          .x = gradient.x.row(sequences[i].first, column),
+          .x_stride = gradient.x.stride,
+          .rows = sequences[i].count,
+          .rank = rank,
+          .columns = std::min(kPanelColumns, gradient.columns - column),
+          .g = gradient.g + column,
+          .g_stride = gradient.g_stride,
+      });
+    }
+  });
+}
+
+void Backward::lower(std::size_t layer,
+                     LoraGroup group,
+                     const ElementRows& low,
+                     std::span<const ElementRows> d_y,
+                     const ElementRows& input) {
+  const auto* lora = adapter_->find(layer, group);
+  if (lora == nullptr) return;
+  const std::size_t rank = adapter_->padded_rank();
+  products_.clear();
+  for (std::size_t i = 0; i < d_y.size(); ++i) {
+    Product product = {.rows = rows_,
+                       .c = d_low_.row(0, i * rank),
+                       .c_stride = d_low_.stride,
+                       .output = Output::store_elements};
+    product.terms[0] = {.a = d_y[i].data, .a_stride = d_y[i].stride, .w = &lora->b_transposed[i]};
+    products_.push_back(product);
+  }
+  multiply(threads_, model_.kernels(), products_);
+  for (std::size_t i = 0; i < d_y.size(); ++i) {
+    const auto& module = adapter_->layout().module(layer, group, i);
+    add({.u = low,
+         .u_column = i * rank,
+         .scale = adapter_->layout().scale(),
+         .x = d_y[i],
+         .columns = module.out,
+         .g = gradients_.data() + module.b,
+         .g_stride = module.out},
+        sequences_);
+    add({.u = d_low_,
+         .u_column = i * rank,
+         .x = input,
+         .columns = module.in,
+         .g = gradients_.data() + module.a,
+         .g_stride = module.in},
+        sequences_);
+  }
+}
+
+void Backward::raise(std::size_t layer,
+                     LoraGroup group,
+                     std::span<const ElementRows> d_y,
+                     void* c,
+                     std::size_t c_stride,
+                     Output output) {
+  const auto* lora = adapter_->find(layer, group);
+  Product product = {.rows = rows_, .c = c, .c_stride = c_stride, .output = output};
+  std::size_t terms = 0;
+  for (std::size_t i = 0; i < d_y.size(); ++i) {
+    product.terms[terms++] = {.a = d_y[i].data,
+                              .a_stride = d_y[i].stride,
+                              .w = &transposed_[members_of(group).first + i]};
+    if (lora == nullptr) continue;
+    product.terms[terms++] = {.a = d_low_.row(0, i * adapter_->padded_rank()),
+                              .a_stride = d_low_.stride,
+                              .w = &lora->a_transposed[i]};
+  }
+  multiply(threads_, model_.kernels(), {&product, 1});
+}
+
+void Backward::transpose(std::size_t layer) {
+  std::size_t units = 0;
+  for (const auto& matrix : transposed_) units += matrix.panels();
+  threads_.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
+    std::size_t i = 0;
+    for (; unit >= transposed_[i].panels(); ++i) unit -= transposed_[i].panels();
+    transposed_[i].set_transposed_panel(unit, model_.layer(layer).matrices[i]);
+  });
+}
+
+void Backward::to_elements(const Forward& forward,
+                           const FloatRows& x,
+                           std::size_t columns,
+                           const ElementRows& out) {
+  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i)
+      model_.kernels().to_elements(x.row(i), columns, out.row(i));
+  });
+}
+
+void Backward::norm(const Forward& forward,
+                    const FloatRows& x,
+                    const Floats& gain,
+                    const FloatRows& d_x) {
+  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      model_.kernels().rms_norm_backward(d_normed_.row(i),
+                                         x.row(i),
+                                         gain.data(),
+                                         inverse_[i],
+                                         model_.config().hidden_size,
+                                         d_x.row(i));
+    }
+  });
+}
+
+void Backward::layer(const Forward& forward,
+                     std::size_t index,
+                     const LayerState& state,
+                     const KvLayout& kv,
+                     std::size_t page_layer,
+                     const FloatRows& d_x) {
+  const auto& config = model_.config();
+  const auto& weights = model_.layer(index);
+  const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
+  transpose(index);
+
+  to_elements(forward, d_x, config.hidden_size, d_residual_);
+  forward.gated(state, gated_);
+  const std::array d_down = {d_residual_};
+  lower(index, LoraGroup::down, low(LoraGroup::down), d_down, gated_);
+  raise(index, LoraGroup::down, d_down, d_gated_.data, d_gated_.stride, Output::store);
+  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      model_.kernels().silu_product_backward(d_gated_.row(i),
+                                             state.gate.row(i),
+                                             state.up.row(i),
+                                             config.ffn_size,
+                                             d_gate_.row(i),
+                                             d_up_.row(i));
+    }
+  });
+  forward.norm(state.middle, weights.post_attention_norm, normed_, inverse_);
+  const std::array d_gate_up = {d_gate_, d_up_};
+  lower(index, LoraGroup::gate_up, low(LoraGroup::gate_up), d_gate_up, normed_);
+  raise(index, LoraGroup::gate_up, d_gate_up, d_normed_.data, d_normed_.stride, Output::store);
+  norm(forward, state.middle, weights.post_attention_norm, d_x);
+
+  to_elements(forward, d_x, config.hidden_size, d_residual_);
+  const std::array d_o = {d_residual_};
+  lower(index, LoraGroup::o, low(LoraGroup::o), d_o, state.out);
+  raise(index, LoraGroup::o, d_o, d_out_.data, d_out_.stride, Output::store_elements);
+  attention(forward, state, kv, page_layer);
+  rotate_back(forward, index, state);
+  forward.norm(state.x, weights.input_norm, normed_, inverse_);
+  lower(index, LoraGroup::qkv, low(LoraGroup::qkv), d_qkv_, normed_);
+  raise(index, LoraGroup::qkv, d_qkv_, d_normed_.data, d_normed_.stride, Output::store);
+  norm(forward, state.x, weights.input_norm, d_x);
+}
+
+void Backward::attention(const Forward& forward,
+                         const LayerState& state,
+                         const KvLayout& kv,
+                         std::size_t page_layer) {
+  const auto& config = model_.config();
+  const auto& batch = forward.batch();
+  const std::size_t group = config.heads / config.kv_heads;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
+  threads_.run(sequences_.size() * config.kv_heads, [&](std::size_t unit, std::size_t /*thread*/) {
+    const auto& range = sequences_[unit / config.kv_heads];
+    const std::size_t kv_head = unit % config.kv_heads;
+    const auto pages = batch.pages[batch.rows[range.first].sequence];
+    std::vector<const void*> keys;
+    std::vector<const void*> values;
+    for (std::size_t block = 0; block * kKeyBlock < range.count; ++block) {
+      keys.push_back(pages[block] + kv.key_offset(page_layer, kv_head));
+      values.push_back(pages[block] + kv.value_offset(page_layer, kv_head));
+    }
+    std::vector<BackwardRow> rows;
+    for (std::size_t i = range.first; i < range.first + range.count; ++i) {
+      for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        const std::size_t column = h * config.head_dim;
+        rows.push_back({.q = state.q.row(i, column),
+                        .out = state.out.row(i, column),
+                        .d_out = d_out_.row(i, column),
+                        .d_q = d_q_.row(i) + column,
+                        .lse = state.lse.row(i)[h],
+                        .limit = i - range.first + 1});
+      }
+    }
+    const Floats scratch(attention_backward_scratch(config.head_dim));
+    model_.kernels().attention_backward({.rows = rows.data(),
+                                         .row_count = rows.size(),
+                                         .key_blocks = keys.data(),
+                                         .value_blocks = values.data(),
+                                         .keys = range.count,
+                                         .d_k = d_k_.row(range.first) + kv_head * config.head_dim,
+                                         .d_v = d_v_.row(range.first) + kv_head * config.head_dim,
+                                         .d_kv_stride = d_k_.stride,
+                                         .head_dim = config.head_dim,
+                                         .value_stride = kv.value_stride,
+                                         .scale = scale,
+                                         .scratch = scratch.data()});
+  });
+}
+
+void Backward::rotate_back(const Forward& forward, std::size_t layer, const LayerState& state) {
+  const auto& config = model_.config();
+  const auto& weights = model_.layer(layer);
+  const auto& kernels = model_.kernels();
+  const auto& plain = kernels_of(kernels.path, Precision::f32);
+  const std::size_t n = config.head_dim;
+  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    std::vector<float> turned(n);
+    std::vector<float> d_raw(n);
+    std::vector<float> unused(n);
+    const auto back = [&](const float* d,
+                          const float* raw,
+                          const Floats& gain,
+                          std::size_t position,
+                          std::byte* out) {
+      kernels.rotate(
+          d, forward.rope().cos(position), forward.rope().minus_sin(position), n, turned.data());
+      if (gain.size() == 0) {
+        kernels.to_elements(turned.data(), n, out);
+        return;
+      }
+      const float inverse = plain.rms_norm(raw, gain.data(), n, config.rms_eps, unused.data());
+      std::fill(d_raw.begin(), d_raw.end(), 0.0F);
+      kernels.rms_norm_backward(turned.data(), raw, gain.data(), inverse, n, d_raw.data());
+      kernels.to_elements(d_raw.data(), n, out);
+    };
+    for (std::size_t i = first; i < first + count; ++i) {
+      const std::size_t position = forward.batch().rows[i].position;
+      for (std::size_t h = 0; h < config.heads; ++h) {
+        back(d_q_.row(i) + h * n,
+             state.raw_q.row(i) + h * n,
+             weights.q_norm,
+             position,
+             d_qkv_[0].row(i, h * n));
+      }
+      for (std::size_t h = 0; h < config.kv_heads; ++h) {
+        back(d_k_.row(i) + h * n,
+             state.raw_k.row(i) + h * n,
+             weights.k_norm,
+             position,
+             d_qkv_[1].row(i, h * n));
+      }
+      kernels.to_elements(d_v_.row(i), config.kv_size(), d_qkv_[2].row(i));
+    }
+  });
+}
+
+}  // namespace tinker::engine

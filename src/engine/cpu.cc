@@ -1,0 +1,76 @@
+#include "engine/cpu.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/strings.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tinker::engine {
+namespace {
+
+constexpr std::array kNames = {std::string_view("scalar"),
+                               std::string_view("avx2"),
+                               std::string_view("avx512"),
+                               std::string_view("avx512bf16"),
+                               std::string_view("amx")};
+
+std::string list(const std::vector<CpuPath>& paths) {
+  std::string out;
+  for (const auto path : paths) out += (out.empty() ? "" : ", ") + std::string(to_string(path));
+  return out;
+}
+
+}  // namespace
+
+std::string_view to_string(CpuPath path) {
+  return kNames[static_cast<std::size_t>(path)];
+}
+
+std::vector<CpuPath> cpu_paths() {
+  std::vector<CpuPath> out = {CpuPath::scalar};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) out.push_back(CpuPath::avx2);
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+    out.push_back(CpuPath::avx512);
+    if (__builtin_cpu_supports("avx512bf16")) out.push_back(CpuPath::avx512bf16);
+  }
+#endif
+  return out;
+}
+
+Result<CpuPath> choose_cpu_path(const std::optional<std::string>& name) {
+  const auto paths = cpu_paths();
+  if (!name) return paths.back();
+  const auto found = std::find(kNames.begin(), kNames.end(), *name);
+  if (found == kNames.end()) {
+    return Error{
+        .code = ErrorCode::invalid_argument,
+        .message = "no kernels are called '" + *name + "'; this machine has " + list(paths)};
+  }
+  const auto path = static_cast<CpuPath>(found - kNames.begin());
+  if (std::find(paths.begin(), paths.end(), path) == paths.end()) {
+    return Error{
+        .code = ErrorCode::invalid_argument,
+        .message = "this machine cannot run the kernels '" + *name + "'; it has " + list(paths)};
+  }
+  return path;
+}
+
+#if defined(__x86_64__)
+FlushSubnormals::FlushSubnormals() noexcept : before_(_mm_getcsr()) {
+  _mm_setcsr(before_ | 0x8040U);
+}
+FlushSubnormals::~FlushSubnormals() {
+  _mm_setcsr(before_);
+}
+#else
+FlushSubnormals::FlushSubnormals() noexcept = default;
+FlushSubnormals::~FlushSubnormals() = default;
+#endif
+
+}  // namespace tinker::engine

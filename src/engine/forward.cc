@@ -1,0 +1,267 @@
+#include "engine/forward.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "engine/product.h"
+
+namespace tinker::engine {
+namespace {
+
+// Positions whose queries are one unit of work.
+constexpr std::size_t kQueryPositions = 32;
+
+/// Scatters a row of keys into the column `slot` of its block.
+template <typename E>
+void store_column(const std::byte* row, std::size_t n, std::byte* block, std::size_t slot) {
+  const E* in = reinterpret_cast<const E*>(row);
+  E* out = reinterpret_cast<E*>(block) + slot;
+  for (std::size_t i = 0; i < n; ++i) out[i * kKeyBlock] = in[i];
+}
+
+}  // namespace
+
+void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
+  batch_ = batch;
+  std::size_t positions = 0;
+  query_runs_.clear();
+  for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+    const auto& row = batch.rows[i];
+    positions = std::max(positions, row.position + 1);
+    const bool goes_on = !query_runs_.empty() && query_runs_.back().count < kQueryPositions &&
+                         batch.rows[i - 1].sequence == row.sequence;
+    if (goes_on) {
+      ++query_runs_.back().count;
+    } else {
+      query_runs_.push_back({.first = i, .count = 1});
+    }
+  }
+  rope_.reserve(positions);
+  if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
+  shape_ = shape;
+  const auto& config = model_.config();
+  const ActivationPlan plan(model_, shape);
+  arena_ = make_arena([&](Arena& arena) {
+    normed_ = plan.elements(arena, config.hidden_size);
+    gated_ = plan.elements(arena, config.ffn_size);
+    raw_v_ = plan.floats(arena, config.kv_size());
+  });
+}
+
+void Forward::embed(const FloatRows& x) const {
+  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      model_.embed(batch_.rows[i].token, {x.row(i), model_.config().hidden_size});
+    }
+  });
+}
+
+void Forward::norm(const FloatRows& x,
+                   const Floats& gain,
+                   const ElementRows& out,
+                   float* inverse) const {
+  const auto& config = model_.config();
+  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      const float scale = model_.kernels().rms_norm(
+          x.row(i), gain.data(), config.hidden_size, config.rms_eps, out.row(i));
+      if (inverse != nullptr) inverse[i] = scale;
+    }
+  });
+}
+
+void Forward::gated(const LayerState& state, const ElementRows& out) const {
+  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      model_.kernels().silu_product(
+          state.gate.row(i), state.up.row(i), model_.config().ffn_size, out.row(i));
+    }
+  });
+}
+
+void Forward::project(std::size_t layer,
+                      LoraGroup group,
+                      const ElementRows& input,
+                      const ElementRows& low,
+                      std::span<const Target> targets) {
+  const auto& kernels = model_.kernels();
+  products_.clear();
+  for (const auto& run : batch_.runs) {
+    const auto* lora = run.adapter == nullptr ? nullptr : run.adapter->find(layer, group);
+    if (lora == nullptr) continue;
+    Product product = {.rows = run.count,
+                       .c = low.row(run.first),
+                       .c_stride = low.stride,
+                       .output = Output::store_elements};
+    product.terms[0] = {.a = input.row(run.first), .a_stride = input.stride, .w = &lora->a};
+    products_.push_back(product);
+  }
+  multiply(threads_, kernels, products_);
+
+  products_.clear();
+  for (const auto& run : batch_.runs) {
+    const auto* lora = run.adapter == nullptr ? nullptr : run.adapter->find(layer, group);
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const auto& target = targets[i];
+      const auto projection = kAllProjections[members_of(group).first + i];
+      const std::size_t c_bytes =
+          target.output == Output::store_elements ? kernels.element_bytes : sizeof(float);
+      Product product = {
+          .rows = run.count,
+          .c = static_cast<std::byte*>(target.c) + run.first * target.stride * c_bytes,
+          .c_stride = target.stride,
+          .output = target.output,
+          .bias = target.bias};
+      product.terms[0] = {.a = input.row(run.first),
+                          .a_stride = input.stride,
+                          .w = &model_.layer(layer).matrix(projection)};
+      if (lora != nullptr) {
+        product.terms[1] = {.a = low.row(run.first, i * run.adapter->padded_rank()),
+                            .a_stride = low.stride,
+                            .w = &lora->b[i]};
+      }
+      products_.push_back(product);
+    }
+  }
+  multiply(threads_, kernels, products_);
+}
+
+void Forward::layer(std::size_t index,
+                    const LayerState& state,
+                    const KvLayout& kv,
+                    std::size_t page_layer,
+                    const FloatRows& output) {
+  const auto& weights = model_.layer(index);
+  const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
+  const auto copy = [&](const FloatRows& from, const FloatRows& to) {
+    if (from.data == to.data) return;
+    for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+      std::memcpy(to.row(first), from.row(first), count * to.stride * sizeof(float));
+    });
+  };
+  const auto floats = [](const FloatRows& rows, Output how, const float* bias) {
+    return Target{.c = rows.data, .stride = rows.stride, .output = how, .bias = bias};
+  };
+  const auto elements = [](const ElementRows& rows) {
+    return Target{.c = rows.data, .stride = rows.stride, .output = Output::store_elements};
+  };
+
+  norm(state.x, weights.input_norm, normed_, nullptr);
+  project(index,
+          LoraGroup::qkv,
+          normed_,
+          low(LoraGroup::qkv),
+          std::array{floats(state.raw_q, Output::store, weights.biases[0].data()),
+                     floats(state.raw_k, Output::store, weights.biases[1].data()),
+                     floats(raw_v_, Output::store, weights.biases[2].data())});
+  rotate_and_store(index, state, kv, page_layer);
+  attend(state, kv, page_layer);
+  copy(state.x, state.middle);
+  project(index,
+          LoraGroup::o,
+          state.out,
+          low(LoraGroup::o),
+          std::array{floats(state.middle, Output::add, nullptr)});
+
+  norm(state.middle, weights.post_attention_norm, normed_, nullptr);
+  project(index,
+          LoraGroup::gate_up,
+          normed_,
+          low(LoraGroup::gate_up),
+          std::array{elements(state.gate), elements(state.up)});
+  gated(state, gated_);
+  copy(state.middle, output);
+  project(index,
+          LoraGroup::down,
+          gated_,
+          low(LoraGroup::down),
+          std::array{floats(output, Output::add, nullptr)});
+}
+
+void Forward::rotate_and_store(std::size_t layer,
+                               const LayerState& state,
+                               const KvLayout& kv,
+                               std::size_t page_layer) {
+  const auto& config = model_.config();
+  const auto& weights = model_.layer(layer);
+  const auto& kernels = model_.kernels();
+  const auto& plain = kernels_of(kernels.path, Precision::f32);
+  const std::size_t n = config.head_dim;
+  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    std::vector<float> head(2 * n);
+    std::vector<std::byte> narrow(n * kernels.element_bytes);
+    // The norm, if there is one, and the rotation of one head.
+    const auto turned = [&](const float* raw, const Floats& gain, std::size_t position) {
+      const float* in = raw;
+      if (gain.size() != 0) {
+        plain.rms_norm(raw, gain.data(), n, config.rms_eps, head.data());
+        in = head.data();
+      }
+      kernels.rotate(in, rope_.cos(position), rope_.sin(position), n, head.data() + n);
+      return head.data() + n;
+    };
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto& row = batch_.rows[i];
+      for (std::size_t h = 0; h < config.heads; ++h) {
+        const float* q = turned(state.raw_q.row(i) + h * n, weights.q_norm, row.position);
+        kernels.to_elements(q, n, state.q.row(i, h * n));
+      }
+      std::byte* page = batch_.pages[row.sequence][row.position / kKeyBlock];
+      const std::size_t slot = row.position % kKeyBlock;
+      for (std::size_t h = 0; h < config.kv_heads; ++h) {
+        kernels.to_elements(
+            turned(state.raw_k.row(i) + h * n, weights.k_norm, row.position), n, narrow.data());
+        std::byte* keys = page + kv.key_offset(page_layer, h);
+        if (kernels.element_bytes == sizeof(float)) {
+          store_column<float>(narrow.data(), n, keys, slot);
+        } else {
+          store_column<std::uint16_t>(narrow.data(), n, keys, slot);
+        }
+        kernels.to_elements(
+            raw_v_.row(i) + h * n,
+            n,
+            page + kv.value_offset(page_layer, h) + slot * kv.value_stride * kernels.element_bytes);
+      }
+    }
+  });
+}
+
+void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t page_layer) {
+  const auto& config = model_.config();
+  const std::size_t group = config.heads / config.kv_heads;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
+  threads_.run(query_runs_.size() * config.kv_heads, [&](std::size_t unit, std::size_t /*thread*/) {
+    const auto& run = query_runs_[unit / config.kv_heads];
+    const std::size_t kv_head = unit % config.kv_heads;
+    const auto pages = batch_.pages[batch_.rows[run.first].sequence];
+    const std::size_t limit = batch_.rows[run.first + run.count - 1].position + 1;
+    std::vector<const void*> keys;
+    std::vector<const void*> values;
+    for (std::size_t block = 0; block * kKeyBlock < limit; ++block) {
+      keys.push_back(pages[block] + kv.key_offset(page_layer, kv_head));
+      values.push_back(pages[block] + kv.value_offset(page_layer, kv_head));
+    }
+    std::vector<QueryRow> rows;
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+        rows.push_back({.q = state.q.row(i, h * config.head_dim),
+                        .out = state.out.row(i, h * config.head_dim),
+                        .lse = state.lse.row(i) + h,
+                        .limit = batch_.rows[i].position + 1});
+      }
+    }
+    Floats scratch(attention_scratch(config.head_dim));
+    model_.kernels().attention({.rows = rows.data(),
+                                .row_count = rows.size(),
+                                .key_blocks = keys.data(),
+                                .value_blocks = values.data(),
+                                .head_dim = config.head_dim,
+                                .value_stride = kv.value_stride,
+                                .scale = scale,
+                                .scratch = scratch.data()});
+  });
+}
+
+}  // namespace tinker::engine

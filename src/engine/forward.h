@@ -1,0 +1,118 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/activations.h"
+#include "engine/adapter.h"
+#include "engine/kv_pages.h"
+#include "engine/model.h"
+#include "engine/product.h"
+#include "engine/thread_pool.h"
+
+namespace tinker::engine {
+
+/// One token on its way through the model.
+struct TokenRow {
+  std::int32_t token = 0;
+  std::uint32_t sequence = 0;  ///< Index into `TokenBatch::pages`.
+  std::size_t position = 0;    ///< In its sequence.
+};
+
+/// Neighbouring rows that have the same adapter, or none.
+struct AdapterRun {
+  const Adapter* adapter = nullptr;
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// Tokens that are computed together. Those of a sequence are neighbours, in the order of their
+/// positions; what came before them is in the pages of the sequence, where their own keys and
+/// values go.
+struct TokenBatch {
+  std::span<const TokenRow> rows = {};
+  std::span<const AdapterRun> runs = {};
+  std::span<const std::span<std::byte* const>> pages = {};
+};
+
+/// The layers of a model, applied to batches of tokens: by the trainer, which keeps what they
+/// compute, and by the sampler, which does not. A row's results do not depend on the other rows of
+/// its batch.
+///
+/// Thread-compatible.
+class Forward {
+ public:
+  Forward(const Model& model, ThreadPool& threads)
+      : model_(model), threads_(threads), rope_(model) {}
+
+  /// Must be called before the layers of a batch; the spans must live as long as it is computed.
+  void begin(const TokenBatch& batch, const PassShape& shape);
+  /// x = the embeddings of the tokens.
+  void embed(const FloatRows& x) const;
+  /// Computes a layer from state.x. Keys and values go to the pages, as those of layer
+  /// `page_layer`. `state.x`, `state.middle` and `output` may be the same.
+  void layer(std::size_t index,
+             const LayerState& state,
+             const KvLayout& kv,
+             std::size_t page_layer,
+             const FloatRows& output);
+
+  // Steps that the backward pass takes again:
+  /// out = norm(x); `inverse`, if any, gets 1 / rms of each row.
+  void norm(const FloatRows& x, const Floats& gain, const ElementRows& out, float* inverse) const;
+  void gated(const LayerState& state, const ElementRows& out) const;
+  [[nodiscard]] const RopeTable& rope() const noexcept { return rope_; }
+  [[nodiscard]] ThreadPool& threads() const noexcept { return threads_; }
+  [[nodiscard]] const TokenBatch& batch() const noexcept { return batch_; }
+  /// Calls f(first, count, thread) for neighbouring rows, from all threads.
+  template <typename F>
+  void for_rows(F f) const {
+    constexpr std::size_t kRows = 16;
+    const std::size_t rows = batch_.rows.size();
+    threads_.run((rows + kRows - 1) / kRows, [&](std::size_t unit, std::size_t thread) {
+      const std::size_t first = unit * kRows;
+      f(first, std::min(kRows, rows - first), thread);
+    });
+  }
+
+ private:
+  struct Target {
+    void* c = nullptr;
+    std::size_t stride = 0;
+    Output output = Output::store;
+    const float* bias = nullptr;
+  };
+  /// Rows of one sequence, for one unit of attention.
+  struct QueryRun {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  void project(std::size_t layer,
+               LoraGroup group,
+               const ElementRows& input,
+               const ElementRows& low,
+               std::span<const Target> targets);
+  void rotate_and_store(std::size_t layer,
+                        const LayerState& state,
+                        const KvLayout& kv,
+                        std::size_t page_layer);
+  void attend(const LayerState& state, const KvLayout& kv, std::size_t page_layer);
+
+  const Model& model_;
+  ThreadPool& threads_;
+  RopeTable rope_;
+  TokenBatch batch_;
+  std::vector<QueryRun> query_runs_;
+  std::vector<Product> products_;
+
+  PassShape shape_;
+  Arena arena_;
+  ElementRows normed_;  // (rows, hidden)
+  ElementRows gated_;   // (rows, ffn)
+  FloatRows raw_v_;     // (rows, kv_size)
+};
+
+}  // namespace tinker::engine

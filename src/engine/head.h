@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/activations.h"
+#include "engine/forward.h"
+
+namespace tinker::engine {
+
+/// From the last layer to logits. They are computed for a block of the vocabulary at a time.
+///
+/// Thread-compatible.
+class Head {
+ public:
+  static constexpr std::size_t kBlockPanels = 32;
+  static constexpr std::size_t kBlock = kBlockPanels * kPanelColumns;
+
+  Head(const Model& model, ThreadPool& threads) : model_(model), threads_(threads) {}
+
+  /// Rows that were through all layers, in the order of the runs of their adapters; what they look
+  /// like behind the last norm, and behind the first factor of the head's adapter.
+  struct Rows {
+    std::size_t count = 0;
+    std::span<const AdapterRun> runs = {};
+    ElementRows normed = {};
+    ElementRows low = {};
+  };
+
+  [[nodiscard]] std::size_t blocks() const noexcept {
+    return (model_.config().vocab_size + kBlock - 1) / kBlock;
+  }
+  [[nodiscard]] std::size_t block_size(std::size_t block) const noexcept {
+    return std::min(kBlock, model_.config().vocab_size - block * kBlock);
+  }
+  /// rows.low = A rows.normed
+  void lower(const Rows& rows);
+  /// logits: (rows, block_size)
+  void logits(const Rows& rows, std::size_t block, const FloatRows& logits);
+
+ private:
+  const Model& model_;
+  ThreadPool& threads_;
+  std::vector<Product> products_;
+};
+
+/// log of the sum of exponentials, from those of the blocks, in order.
+float log_sum_exp(std::span<const SoftmaxPart> parts);
+
+}  // namespace tinker::engine

@@ -1,0 +1,28 @@
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "base/half.h"
+#include "engine/kernel_tables.h"
+
+namespace tinker::engine {
+namespace {
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+#include "engine/lanes_scalar.h"
+
+inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
+  return fma(a.even, b.even, fma(a.odd, b.odd, sum));
+}
+
+#include "engine/kernels_impl.h"
+
+}  // namespace
+
+constinit const KernelTables kScalarKernels = {make_kernels<float>(CpuPath::scalar),
+                                               make_kernels<Bf16>(CpuPath::scalar)};
+
+}  // namespace tinker::engine

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+
+#include "engine/kernels.h"
+#include "engine/memory.h"
+#include "engine/model_config.h"
+
+namespace tinker::engine {
+
+/// How the keys and values of `kKeyBlock` positions lie in a page: for each layer and each head of
+/// them, a block of keys (head_dim, kKeyBlock) and one of values (kKeyBlock, value_stride).
+struct KvLayout {
+  KvLayout(const ModelConfig& config, const Kernels& kernels, std::size_t layers_of_page)
+      : kv_heads(config.kv_heads),
+        head_dim(config.head_dim),
+        value_stride(round_up(config.head_dim, kLanes)),
+        layers(layers_of_page),
+        key_bytes(config.head_dim * kKeyBlock * kernels.element_bytes),
+        value_bytes(kKeyBlock * value_stride * kernels.element_bytes) {}
+
+  std::size_t kv_heads;
+  std::size_t head_dim;
+  std::size_t value_stride;
+  std::size_t layers;  ///< That a page holds.
+  std::size_t key_bytes;
+  std::size_t value_bytes;
+
+  [[nodiscard]] std::size_t page_bytes() const noexcept {
+    return layers * kv_heads * (key_bytes + value_bytes);
+  }
+  [[nodiscard]] std::size_t key_offset(std::size_t layer, std::size_t head) const noexcept {
+    return (layer * kv_heads + head) * (key_bytes + value_bytes);
+  }
+  [[nodiscard]] std::size_t value_offset(std::size_t layer, std::size_t head) const noexcept {
+    return key_offset(layer, head) + key_bytes;
+  }
+};
+
+}  // namespace tinker::engine

@@ -1,0 +1,137 @@
+// Sixteen floats in one register of AVX-512.
+// Included by the kernels_*.cc that are compiled for it, inside their anonymous namespaces.
+
+struct Lanes {
+  __m512 v;
+};
+
+constexpr bool kHasWideRegisters = true;
+
+inline __mmask16 first_mask(std::size_t n) {
+  return static_cast<__mmask16>((1U << n) - 1U);
+}
+
+inline Lanes broadcast(float x) {
+  return {_mm512_set1_ps(x)};
+}
+inline Lanes load(const float* p) {
+  return {_mm512_loadu_ps(p)};
+}
+inline Lanes load_first(const float* p, std::size_t n) {
+  return {_mm512_maskz_loadu_ps(first_mask(n), p)};
+}
+inline void store(float* p, Lanes a) {
+  _mm512_storeu_ps(p, a.v);
+}
+inline void store_first(float* p, Lanes a, std::size_t n) {
+  _mm512_mask_storeu_ps(p, first_mask(n), a.v);
+}
+
+inline __m512 widen(__m256i bits) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+/// The nearest bf16, ties to even, as base::to_bf16 does it.
+inline __m256i narrow(__m512 a) {
+  const __m512i bits = _mm512_castps_si512(a);
+  const __m512i lowest = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i rounded =
+      _mm512_add_epi32(bits, _mm512_add_epi32(lowest, _mm512_set1_epi32(0x7FFF)));
+  const __m512i quiet = _mm512_or_epi32(bits, _mm512_set1_epi32(0x00400000));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(
+      _mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, is_nan, quiet), 16));
+}
+inline Lanes load(const Bf16* p) {
+  return {widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+inline Lanes load_first(const Bf16* p, std::size_t n) {
+  return {widen(_mm256_maskz_loadu_epi16(first_mask(n), p))};
+}
+inline void store(Bf16* p, Lanes a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), narrow(a.v));
+}
+inline void store_first(Bf16* p, Lanes a, std::size_t n) {
+  _mm256_mask_storeu_epi16(p, first_mask(n), narrow(a.v));
+}
+
+inline Lanes operator+(Lanes a, Lanes b) {
+  return {_mm512_add_ps(a.v, b.v)};
+}
+inline Lanes operator-(Lanes a, Lanes b) {
+  return {_mm512_sub_ps(a.v, b.v)};
+}
+inline Lanes operator*(Lanes a, Lanes b) {
+  return {_mm512_mul_ps(a.v, b.v)};
+}
+inline Lanes operator/(Lanes a, Lanes b) {
+  return {_mm512_div_ps(a.v, b.v)};
+}
+inline Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+inline Lanes fnma(Lanes a, Lanes b, Lanes c) {
+  return {_mm512_fnmadd_ps(a.v, b.v, c.v)};
+}
+inline Lanes max(Lanes a, Lanes b) {
+  return {_mm512_max_ps(a.v, b.v)};
+}
+inline Lanes min(Lanes a, Lanes b) {
+  return {_mm512_min_ps(a.v, b.v)};
+}
+inline Lanes square_root(Lanes a) {
+  return {_mm512_sqrt_ps(a.v)};
+}
+inline Lanes round_to_even(Lanes a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline Lanes power_of_two(Lanes n) {
+  const __m512i exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n.v), _mm512_set1_epi32(127));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23))};
+}
+inline Lanes zero_below(Lanes x, Lanes bound, Lanes value) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, bound.v, _CMP_GE_OQ), value.v)};
+}
+inline Lanes first(std::size_t n, Lanes a, Lanes b) {
+  return {_mm512_mask_mov_ps(b.v, first_mask(n), a.v)};
+}
+
+template <typename F4, typename F8>
+inline float reduce(Lanes a, F8 f8, F4 f4) {
+  const __m256 eight = f8(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  const __m128 four = f4(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = f4(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(f4(two, _mm_shuffle_ps(two, two, 1)));
+}
+inline float sum_of(Lanes a) {
+  return reduce(
+      a,
+      [](__m256 x, __m256 y) { return _mm256_add_ps(x, y); },
+      [](__m128 x, __m128 y) { return _mm_add_ps(x, y); });
+}
+inline float max_of(Lanes a) {
+  return reduce(
+      a,
+      [](__m256 x, __m256 y) { return _mm256_max_ps(x, y); },
+      [](__m128 x, __m128 y) { return _mm_max_ps(x, y); });
+}
+
+/// Sixteen pairs of neighbours.
+struct Pairs {
+  __m512i bits;
+};
+inline Pairs load_pairs(const Bf16* p) {
+  return {_mm512_loadu_si512(p)};
+}
+inline Pairs broadcast_pair(const Bf16* p) {
+  std::int32_t bits = 0;
+  std::memcpy(&bits, p, sizeof bits);
+  return {_mm512_set1_epi32(bits)};
+}
+/// Pairs of (a[i], b[i]).
+inline Pairs interleave(const Bf16* a, const Bf16* b) {
+  const __m512i low =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)));
+  const __m512i high =
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
+  return {_mm512_or_epi32(low, _mm512_slli_epi32(high, 16))};
+}

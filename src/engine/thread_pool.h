@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace tinker::engine {
+
+/// Threads that compute one thing together, many times in a row. They are told what to do through
+/// atomics and look for it a while before they sleep, so that a step of microseconds can be shared.
+///
+/// Thread-compatible: one `run` at a time.
+class ThreadPool {
+ public:
+  /// The caller of `run` is one of the threads.
+  explicit ThreadPool(std::size_t threads);
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  ~ThreadPool();
+
+  [[nodiscard]] std::size_t size() const noexcept { return workers_.size() + 1; }
+
+  /// Calls f(unit, thread) for every unit below `units`, each once, and returns when all are done.
+  /// Which thread gets which unit is left to chance: a unit must not care.
+  template <typename F>
+  void run(std::size_t units, F&& f) {
+    run({.call =
+             [](void* context, std::size_t unit, std::size_t thread) {
+               (*static_cast<std::remove_reference_t<F>*>(context))(unit, thread);
+             },
+         .context = const_cast<void*>(static_cast<const void*>(std::addressof(f))),
+         .units = units});
+  }
+
+ private:
+  struct Job {
+    void (*call)(void* context, std::size_t unit, std::size_t thread) = nullptr;
+    void* context = nullptr;
+    std::size_t units = 0;
+  };
+  void run(const Job& job);
+  void work(std::size_t thread);
+  void serve(std::size_t thread);
+
+  Job job_;
+  std::atomic<std::size_t> next_unit_ = 0;
+  std::atomic<std::size_t> working_ = 0;
+  std::atomic<unsigned> round_ = 0;
+  std::atomic<bool> is_over_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tinker::engine

@@ -1,0 +1,386 @@
+#include "engine/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace tinker::engine {
+namespace {
+
+std::size_t pages_of(std::size_t tokens) {
+  return (tokens + kKeyBlock - 1) / kKeyBlock;
+}
+
+Error invalid(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
+}  // namespace
+
+Trainer::Trainer(std::shared_ptr<const Model> model,
+                 ThreadPool& threads,
+                 const TrainerOptions& options)
+    : model_(std::move(model)),
+      threads_(threads),
+      options_(options),
+      forward_(*model_, threads),
+      backward_(*model_, threads),
+      head_(*model_, threads),
+      kv_(model_->config(), model_->kernels(), model_->config().layers) {}
+
+Result<void> Trainer::check(std::span<const ScoredSequence> sequences) const {
+  const auto& config = model_->config();
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const auto& sequence = sequences[i];
+    const std::string where = "datum " + std::to_string(i) + ": ";
+    if (sequence.tokens.empty()) return invalid(where + "it has no tokens");
+    if (sequence.tokens.size() > config.context_length) {
+      return invalid(where + std::to_string(sequence.tokens.size()) +
+                     " tokens; the model has a context of " +
+                     std::to_string(config.context_length));
+    }
+    for (const auto& [name, ids] :
+         {std::pair("token ", &sequence.tokens), std::pair("target ", &sequence.targets)}) {
+      for (const auto id : *ids) {
+        if (id >= 0 && static_cast<std::size_t>(id) < config.vocab_size) continue;
+        return invalid(where + name + std::to_string(id) + "; expected 0 to " +
+                       std::to_string(config.vocab_size - 1));
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<Trainer::MicroBatch> Trainer::cut(std::span<const ScoredSequence> sequences) const {
+  std::vector<MicroBatch> out;
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const std::size_t more = pages_of(sequences[i].tokens.size()) * kKeyBlock;
+    if (out.empty() || tokens + more > options_.micro_batch_tokens) {
+      out.push_back({.first = i});
+      tokens = 0;
+    }
+    ++out.back().count;
+    tokens += more;
+  }
+  return out;
+}
+
+Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
+                                std::span<const ScoredSequence> sequences) const {
+  Plan out;
+  out.shape.padded_rank = padded_rank;
+  for (const auto& batch : cut(sequences)) {
+    std::size_t rows = 0;
+    std::size_t pages = 0;
+    for (const auto& sequence : sequences.subspan(batch.first, batch.count)) {
+      rows += sequence.tokens.size();
+      pages += pages_of(sequence.tokens.size());
+    }
+    out.shape.rows = std::max(out.shape.rows, rows);
+    out.pages = std::max(out.pages, pages);
+  }
+  Trainer counted(model_, threads_, options_);
+  Arena arena;
+  counted.lay_out(out, arena);
+  out.keeps_layers = arena.used() <= options_.kept_bytes;
+  return out;
+}
+
+std::size_t Trainer::bytes_needed(std::size_t padded_rank,
+                                  std::span<const ScoredSequence> sequences) const {
+  const auto plan = plan_for(padded_rank, sequences);
+  Trainer counted(model_, threads_, options_);
+  Arena arena;
+  counted.lay_out(plan, arena);
+  return arena.used() + Backward::bytes(*model_, plan.shape);
+}
+
+void Trainer::lay_out(const Plan& plan, Arena& arena) {
+  const auto& config = model_->config();
+  const ActivationPlan rows(*model_, plan.shape);
+  const std::size_t kept = plan.keeps_layers ? config.layers : 1;
+  kv_ = KvLayout(config, model_->kernels(), kept);
+  free_pages_.clear();
+  for (std::size_t i = 0; i < plan.pages; ++i) free_pages_.push_back(arena.bytes(kv_.page_bytes()));
+  inputs_.clear();
+  for (std::size_t i = 0; i <= config.layers; ++i)
+    inputs_.push_back(rows.floats(arena, config.hidden_size));
+  states_.clear();
+  for (std::size_t i = 0; i < kept; ++i) {
+    auto state = rows.layer(arena);
+    state.middle = rows.floats(arena, config.hidden_size);
+    const bool shares = i > 0 && !config.has_qk_norm();
+    state.raw_q = shares ? states_[0].raw_q : rows.floats(arena, config.q_size());
+    state.raw_k = shares ? states_[0].raw_k : rows.floats(arena, config.kv_size());
+    states_.push_back(state);
+  }
+  normed_ = rows.elements(arena, config.hidden_size);
+  active_normed_ = rows.elements(arena, config.hidden_size);
+  low_ = rows.low(arena, LoraGroup::head);
+  active_low_ = rows.low(arena, LoraGroup::head);
+  logits_ = rows.floats(arena, Head::kBlock);
+  d_logits_ = rows.elements(arena, Head::kBlock);
+  d_normed_ = rows.floats(arena, config.hidden_size);
+  d_low_ = rows.floats(arena, plan.shape.padded_rank);
+  d_low_elements_ = rows.low(arena, LoraGroup::head);
+  d_x_ = rows.floats(arena, config.hidden_size);
+}
+
+void Trainer::reserve(const Plan& plan) {
+  const bool fits = plan.shape.rows <= plan_.shape.rows &&
+                    plan.shape.padded_rank <= plan_.shape.padded_rank &&
+                    plan.pages <= plan_.pages && plan.keeps_layers == plan_.keeps_layers;
+  if (fits) return;
+  plan_ = plan;
+  arena_ = {};
+  arena_ = make_arena([&](Arena& arena) { lay_out(plan, arena); });
+}
+
+Result<void> Trainer::forward(const Adapter* adapter,
+                              std::span<const ScoredSequence> sequences,
+                              const Loss& loss) {
+  return run(adapter, sequences, loss, {});
+}
+
+Result<void> Trainer::forward_backward(const Adapter& adapter,
+                                       std::span<const ScoredSequence> sequences,
+                                       const Loss& loss,
+                                       std::span<float> gradients) {
+  const std::vector<float> before(gradients.begin(), gradients.end());
+  auto done = run(&adapter, sequences, loss, gradients);
+  if (!done.ok()) std::copy(before.begin(), before.end(), gradients.begin());
+  return done;
+}
+
+Result<void> Trainer::run(const Adapter* adapter,
+                          std::span<const ScoredSequence> sequences,
+                          const Loss& loss,
+                          std::span<float> gradients) {
+  TINKER_TRY(check(sequences));
+  const bool differentiates = !gradients.empty();
+  reserve(plan_for(adapter == nullptr ? 0 : adapter->padded_rank(), sequences));
+  for (const auto& batch : cut(sequences)) {
+    const auto mine = sequences.subspan(batch.first, batch.count);
+    begin(adapter, mine);
+    run_layers(differentiates);
+    score(mine);
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      auto& d = d_logprobs_[i];
+      d.assign(differentiates ? logprobs_[i].size() : 0, 0.0F);
+      TINKER_TRY(loss(batch.first + i, logprobs_[i], d));
+    }
+    if (!differentiates) continue;
+    backward_.begin(plan_.shape, *adapter, ranges_, gradients);
+    head_backward(*adapter, mine, gradients);
+    for (std::size_t layer = model_->config().layers; layer-- > 0;) {
+      const std::size_t kept = plan_.keeps_layers ? layer : 0;
+      auto& state = states_[kept];
+      if (!plan_.keeps_layers) {
+        state.x = inputs_[layer];
+        forward_.layer(layer, state, kv_, 0, d_normed_);  // its output is not needed again
+      }
+      backward_.layer(forward_, layer, state, kv_, kept, d_x_);
+    }
+  }
+  return {};
+}
+
+void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequences) {
+  rows_.clear();
+  ranges_.clear();
+  pages_.clear();
+  std::size_t page = 0;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const auto& tokens = sequences[i].tokens;
+    ranges_.push_back({.first = rows_.size(), .count = tokens.size()});
+    for (std::size_t position = 0; position < tokens.size(); ++position) {
+      rows_.push_back({.token = tokens[position],
+                       .sequence = static_cast<std::uint32_t>(i),
+                       .position = position});
+    }
+    pages_.emplace_back(free_pages_.data() + page, pages_of(tokens.size()));
+    page += pages_.back().size();
+  }
+  runs_ = {{.adapter = adapter, .first = 0, .count = rows_.size()}};
+  forward_.begin({.rows = rows_, .runs = runs_, .pages = pages_}, plan_.shape);
+  logprobs_.resize(sequences.size());
+  d_logprobs_.resize(sequences.size());
+}
+
+void Trainer::run_layers(bool keep) {
+  const std::size_t layers = model_->config().layers;
+  forward_.embed(inputs_[0]);
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    const std::size_t kept = keep && plan_.keeps_layers ? layer : 0;
+    auto& state = states_[kept];
+    state.x = inputs_[layer];
+    forward_.layer(layer, state, kv_, kept, inputs_[layer + 1]);
+  }
+}
+
+void Trainer::score(std::span<const ScoredSequence> sequences) {
+  const auto& kernels = model_->kernels();
+  const std::size_t blocks = head_.blocks();
+  const Head::Rows rows = {.count = rows_.size(), .runs = runs_, .normed = normed_, .low = low_};
+  forward_.norm(inputs_.back(), model_->final_norm(), normed_, nullptr);
+  head_.lower(rows);
+  parts_.resize(rows_.size() * blocks);
+  lse_.resize(rows_.size());
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    logprobs_[i].resize(sequences[i].targets.size());
+  // Calls f(target, logprob) for each target of a row.
+  const auto for_targets = [&](std::size_t row, auto f) {
+    const auto& sequence = sequences[rows_[row].sequence];
+    const std::size_t position = rows_[row].position;
+    for (std::size_t t = sequence.begin_of(position); t < sequence.begin_of(position + 1); ++t) {
+      f(static_cast<std::size_t>(sequence.targets[t]), logprobs_[rows_[row].sequence][t]);
+    }
+  };
+  for (std::size_t block = 0; block < blocks; ++block) {
+    head_.logits(rows, block, logits_);
+    const std::size_t begin = block * Head::kBlock;
+    const std::size_t size = head_.block_size(block);
+    forward_.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+      for (std::size_t i = first; i < first + count; ++i) {
+        parts_[i * blocks + block] = kernels.softmax_part(logits_.row(i), size, 1.0F);
+        for_targets(i, [&](std::size_t target, float& logprob) {
+          if (target >= begin && target < begin + size) logprob = logits_.row(i)[target - begin];
+        });
+      }
+    });
+  }
+  forward_.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      lse_[i] = log_sum_exp({parts_.data() + i * blocks, blocks});
+      for_targets(i, [&](std::size_t /*target*/, float& logprob) { logprob -= lse_[i]; });
+    }
+  });
+}
+
+void Trainer::head_backward(const Adapter& adapter,
+                            std::span<const ScoredSequence> sequences,
+                            std::span<float> gradients) {
+  const auto& config = model_->config();
+  const auto& kernels = model_->kernels();
+  // Rows that have a gradient, side by side.
+  std::vector<std::size_t> active;
+  std::vector<RowRange> ranges;
+  std::vector<float> sums;  // of the derivatives by the logprobs of a row
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    const std::size_t first = active.size();
+    for (std::size_t position = 0; position < ranges_[i].count; ++position) {
+      float sum = 0;
+      bool is_active = false;
+      for (std::size_t t = sequences[i].begin_of(position); t < sequences[i].begin_of(position + 1);
+           ++t) {
+        sum += d_logprobs_[i][t];
+        is_active = is_active || d_logprobs_[i][t] != 0;
+      }
+      if (!is_active) continue;
+      active.push_back(ranges_[i].first + position);
+      sums.push_back(sum);
+    }
+    if (active.size() > first) ranges.push_back({.first = first, .count = active.size() - first});
+  }
+  const std::size_t count = active.size();
+  std::memset(d_x_.data, 0, rows_.size() * d_x_.stride * sizeof(float));
+  if (count == 0) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(
+        active_normed_.row(i), normed_.row(active[i]), normed_.stride * kernels.element_bytes);
+    std::memcpy(active_low_.row(i), low_.row(active[i]), low_.stride * kernels.element_bytes);
+  }
+  std::memset(d_normed_.data, 0, count * d_normed_.stride * sizeof(float));
+  std::memset(d_low_.data, 0, count * d_low_.stride * sizeof(float));
+
+  const std::vector<AdapterRun> runs = {{.adapter = &adapter, .first = 0, .count = count}};
+  const Head::Rows rows = {
+      .count = count, .runs = runs, .normed = active_normed_, .low = active_low_};
+  const auto* lora = adapter.find(0, LoraGroup::head);
+  const auto for_active = [&](auto f) {
+    constexpr std::size_t kRows = 16;
+    threads_.run((count + kRows - 1) / kRows, [&](std::size_t unit, std::size_t /*thread*/) {
+      for (std::size_t i = unit * kRows; i < std::min(count, (unit + 1) * kRows); ++i) f(i);
+    });
+  };
+  for (std::size_t block = 0; block < head_.blocks(); ++block) {
+    const std::size_t begin = block * Head::kBlock;
+    const std::size_t size = head_.block_size(block);
+    head_.logits(rows, block, logits_);
+    for_active([&](std::size_t i) {
+      const auto& row = rows_[active[i]];
+      const auto& sequence = sequences[row.sequence];
+      kernels.softmax_values(logits_.row(i), size, lse_[active[i]], -sums[i]);
+      for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
+           ++t) {
+        const auto target = static_cast<std::size_t>(sequence.targets[t]);
+        if (target < begin || target >= begin + size) continue;
+        logits_.row(i)[target - begin] += d_logprobs_[row.sequence][t];
+      }
+      kernels.to_elements(logits_.row(i), size, d_logits_.row(i));
+      std::memset(d_logits_.row(i, size),
+                  0,
+                  (round_up(size, kernels.group) - size) * kernels.element_bytes);
+    });
+    if (head_block_.k() != size) head_block_ = PackedMatrix(kernels, config.hidden_size, size);
+    threads_.run(head_block_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
+      head_block_.set_transposed_panel(panel, model_->head(), block * Head::kBlockPanels);
+    });
+    std::vector<Product> products(1);
+    products[0] = {
+        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
+    products[0].terms[0] = {.a = d_logits_.data, .a_stride = d_logits_.stride, .w = &head_block_};
+    if (lora != nullptr) {
+      products.push_back(
+          {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add});
+      products[1].terms[0] = {.a = d_logits_.data,
+                              .a_stride = d_logits_.stride,
+                              .w = &lora->b_transposed[0],
+                              .first_k = begin,
+                              .k = size};
+    }
+    multiply(threads_, kernels, products);
+    if (lora == nullptr) continue;
+    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+    backward_.add({.u = active_low_,
+                   .scale = adapter.layout().scale(),
+                   .x = d_logits_,
+                   .columns = size,
+                   .g = gradients.data() + module.b + begin,
+                   .g_stride = module.out},
+                  ranges);
+  }
+  if (lora != nullptr) {
+    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+    for_active([&](std::size_t i) {
+      kernels.to_elements(d_low_.row(i), adapter.padded_rank(), d_low_elements_.row(i));
+    });
+    backward_.add({.u = d_low_elements_,
+                   .x = active_normed_,
+                   .columns = module.in,
+                   .g = gradients.data() + module.a,
+                   .g_stride = module.in},
+                  ranges);
+    Product product = {
+        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
+    product.terms[0] = {
+        .a = d_low_elements_.data, .a_stride = d_low_elements_.stride, .w = &lora->a_transposed[0]};
+    multiply(threads_, kernels, {&product, 1});
+  }
+  for_active([&](std::size_t i) {
+    std::vector<std::byte> unused(config.hidden_size * kernels.element_bytes);
+    const float* x = inputs_.back().row(active[i]);
+    const float inverse = kernels.rms_norm(
+        x, model_->final_norm().data(), config.hidden_size, config.rms_eps, unused.data());
+    kernels.rms_norm_backward(d_normed_.row(i),
+                              x,
+                              model_->final_norm().data(),
+                              inverse,
+                              config.hidden_size,
+                              d_x_.row(active[i]));
+  });
+}
+
+}  // namespace tinker::engine

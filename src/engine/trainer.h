@@ -1,0 +1,129 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/backward.h"
+#include "engine/forward.h"
+#include "engine/head.h"
+#include "tinker/result.h"
+
+namespace tinker::engine {
+
+/// Tokens, and what is scored after each of them.
+struct ScoredSequence {
+  std::vector<std::int32_t> tokens = {};
+  std::vector<std::int32_t> targets = {};
+  /// Where the targets of each position begin, and where the last ones end; empty: one target each.
+  std::vector<std::size_t> offsets = {};
+
+  [[nodiscard]] std::size_t begin_of(std::size_t position) const {
+    return offsets.empty() ? position : offsets[position];
+  }
+};
+
+struct TrainerOptions {
+  /// Tokens that go through the layers together. Longer sequences go alone.
+  std::size_t micro_batch_tokens = 2048;
+  /// What may be kept of all layers between the two passes; beyond it, layers are computed again.
+  std::size_t kept_bytes = std::size_t{2} << 30U;
+};
+
+/// Scores sequences and differentiates the scores. Logits are never all there at once, and what is
+/// kept of the layers is bounded.
+///
+/// Thread-compatible.
+class Trainer {
+ public:
+  /// Gets the logprobs of a sequence's targets and writes the derivative of the loss by each of
+  /// them, if there is room for it: `forward` gives none.
+  using Loss = std::function<Result<void>(
+      std::size_t sequence, std::span<const float> logprobs, std::span<float> d_logprobs)>;
+
+  Trainer(std::shared_ptr<const Model> model, ThreadPool& threads, const TrainerOptions& options);
+
+  /// Fails with `invalid_argument` for tokens outside of the vocabulary and for sequences beyond
+  /// the model's context, and with what the loss fails.
+  Result<void> forward(const Adapter* adapter,
+                       std::span<const ScoredSequence> sequences,
+                       const Loss& loss);
+  /// Adds to the gradients, which are as many as the adapter's parameters. They are left as they
+  /// were if it fails.
+  Result<void> forward_backward(const Adapter& adapter,
+                                std::span<const ScoredSequence> sequences,
+                                const Loss& loss,
+                                std::span<float> gradients);
+
+  /// Bytes that a pass over these sequences will use besides the model and the adapter.
+  [[nodiscard]] std::size_t bytes_needed(std::size_t padded_rank,
+                                         std::span<const ScoredSequence> sequences) const;
+
+ private:
+  struct Plan {
+    PassShape shape = {};
+    std::size_t pages = 0;
+    bool keeps_layers = true;
+  };
+  /// Some neighbouring sequences.
+  struct MicroBatch {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  [[nodiscard]] Result<void> check(std::span<const ScoredSequence> sequences) const;
+  [[nodiscard]] std::vector<MicroBatch> cut(std::span<const ScoredSequence> sequences) const;
+  [[nodiscard]] Plan plan_for(std::size_t padded_rank,
+                              std::span<const ScoredSequence> sequences) const;
+  void lay_out(const Plan& plan, Arena& arena);
+  void reserve(const Plan& plan);
+  Result<void> run(const Adapter* adapter,
+                   std::span<const ScoredSequence> sequences,
+                   const Loss& loss,
+                   std::span<float> gradients);
+  void begin(const Adapter* adapter, std::span<const ScoredSequence> sequences);
+  void run_layers(bool keep);
+  void score(std::span<const ScoredSequence> sequences);
+  void head_backward(const Adapter& adapter,
+                     std::span<const ScoredSequence> sequences,
+                     std::span<float> gradients);
+
+  std::shared_ptr<const Model> model_;
+  ThreadPool& threads_;
+  TrainerOptions options_;
+  Forward forward_;
+  Backward backward_;
+  Head head_;
+
+  Plan plan_;
+  Arena arena_;
+  KvLayout kv_;
+  std::vector<std::byte*> free_pages_;
+  std::vector<FloatRows> inputs_;   // of each layer, and of the head
+  std::vector<LayerState> states_;  // of each layer, or one for all
+  ElementRows normed_;              // (rows, hidden)
+  ElementRows low_;                 // (rows, padded rank)
+  ElementRows active_normed_;       // rows that have a gradient
+  ElementRows active_low_;
+  FloatRows logits_;      // (rows, block)
+  ElementRows d_logits_;  // (rows, block)
+  FloatRows d_normed_;    // (rows, hidden)
+  FloatRows d_low_;       // (rows, padded rank)
+  ElementRows d_low_elements_;
+  FloatRows d_x_;            // (rows, hidden)
+  PackedMatrix head_block_;  // (hidden, block): a block of the head, transposed
+
+  // Of the micro-batch:
+  std::vector<TokenRow> rows_;
+  std::vector<RowRange> ranges_;
+  std::vector<AdapterRun> runs_;
+  std::vector<std::span<std::byte* const>> pages_;
+  std::vector<SoftmaxPart> parts_;  // (rows, blocks)
+  std::vector<float> lse_;
+  std::vector<std::vector<float>> logprobs_;
+  std::vector<std::vector<float>> d_logprobs_;
+};
+
+}  // namespace tinker::engine
