@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
+#include <utility>
 
 #include <simdjson.h>
 
@@ -172,14 +174,11 @@ Result<ModelConfig> read_config(const JsonObject& json) {
 
 /// Calls `read(JsonObject)` for the object that a text is.
 template <typename Read>
-auto with_json(std::string_view text, std::string_view file, Read read)
-    -> decltype(read(std::declval<const JsonObject&>())) {
+std::invoke_result_t<Read, const JsonObject&> with_json(std::string_view text,
+                                                        std::string_view file,
+                                                        Read read) {
   simdjson::dom::parser parser;
-  Element root;
-  if (const auto error = parser.parse(text.data(), text.size()).get(root)) {
-    return refuse(simdjson::error_message(error)).with_context(file);
-  }
-  auto json = JsonObject::from(root, "the file");
+  const auto json = JsonObject::parse(text, parser);
   if (!json.ok()) return json.error().with_context(file);
   auto done = read(*json);
   if (!done.ok()) return done.error().with_context(file);

@@ -18,6 +18,14 @@ class JsonObject {
  public:
   using Element = simdjson::dom::element;
 
+  /// `parser` must outlive it.
+  static Result<JsonObject> parse(std::string_view text, simdjson::dom::parser& parser) {
+    Element root;
+    if (const auto error = parser.parse(text.data(), text.size()).get(root)) {
+      return Error{.code = ErrorCode::invalid_argument, .message = simdjson::error_message(error)};
+    }
+    return from(root, "the file");
+  }
   static Result<JsonObject> from(Element element, std::string_view what) {
     simdjson::dom::object object;
     if (element.get_object().get(object) != simdjson::SUCCESS) return wrong(what, "an object");

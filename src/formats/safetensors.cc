@@ -110,14 +110,11 @@ class SafetensorsParser {
 
  private:
   Result<void> read_header(std::string_view header) {
-    simdjson::dom::parser parser;
-    Element root;
     if (!header.starts_with('{')) return refuse("its header does not begin with '{'");
-    if (const auto error = parser.parse(header.data(), header.size()).get(root)) {
-      return refuse(simdjson::error_message(error));
-    }
-    TINKER_TRY(const auto members, JsonObject::from(root, "the header"));
-    return members.for_each_member([this](std::string_view name, Element value) -> Result<void> {
+    simdjson::dom::parser parser;
+    const auto members = JsonObject::parse(header, parser);
+    if (!members.ok()) return refuse(members.error().message);
+    return members->for_each_member([this](std::string_view name, Element value) -> Result<void> {
       if (name == kMetadata) return read_metadata(value);
       const auto done = read_tensor(name, value);
       return done.ok() ? done : refuse_tensor(name, done.error().message);
