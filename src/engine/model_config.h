@@ -76,6 +76,11 @@ struct TensorShape {
   std::size_t rows = 1;
   std::size_t cols = 0;
   bool is_vector = false;  ///< Has one dimension only; one row.
+
+  [[nodiscard]] std::vector<std::uint64_t> extents() const {
+    if (is_vector) return {cols};
+    return {rows, cols};
+  }
 };
 
 /// All of them, in the order of the computation.

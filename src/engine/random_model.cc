@@ -66,10 +66,8 @@ Result<void> write_random_model(const std::filesystem::path& folder,
         append(bytes, base::to_bf16(value));
       }
     }
-    auto shape = std::vector<std::uint64_t>{tensor.rows, tensor.cols};
-    if (tensor.is_vector) shape.erase(shape.begin());
     tensors.push_back(
-        {.name = tensor.name, .dtype = dtype, .shape = std::move(shape), .data = bytes});
+        {.name = tensor.name, .dtype = dtype, .shape = tensor.extents(), .data = bytes});
   }
   return write_model(folder, config, tensors);
 }

