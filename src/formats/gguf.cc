@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "formats/ggml_blocks.h"
 
 namespace tinker::formats {
 
@@ -20,37 +21,6 @@ constexpr std::uint64_t kMaxDimensions = 8;
 constexpr std::size_t kTypes = 13;
 // Of each metadata type in its order; 0 for strings and arrays, which say it themselves.
 constexpr std::array<std::size_t, kTypes> kSizes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-
-/// How a tensor type keeps its values: so many in so many bytes.
-struct BlockLayout {
-  std::uint32_t type;
-  std::uint64_t values;
-  std::uint64_t bytes;
-};
-// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
-constexpr std::array<BlockLayout, 20> kLayouts = {{
-    {0, 1, 4},       // F32
-    {1, 1, 2},       // F16
-    {2, 32, 18},     // Q4_0
-    {3, 32, 20},     // Q4_1
-    {6, 32, 22},     // Q5_0
-    {7, 32, 24},     // Q5_1
-    {8, 32, 34},     // Q8_0
-    {9, 32, 36},     // Q8_1
-    {10, 256, 84},   // Q2_K
-    {11, 256, 110},  // Q3_K
-    {12, 256, 144},  // Q4_K
-    {13, 256, 176},  // Q5_K
-    {14, 256, 210},  // Q6_K
-    {15, 256, 292},  // Q8_K
-    {24, 1, 1},      // I8
-    {25, 1, 2},      // I16
-    {26, 1, 4},      // I32
-    {27, 1, 8},      // I64
-    {28, 1, 8},      // F64
-    {30, 1, 2},      // BF16
-}};
-// NOLINTEND(modernize-use-designated-initializers)
 
 template <typename T>
 T load(std::string_view bytes, std::size_t index) {
@@ -192,8 +162,8 @@ class GgufParser {
 
   /// Nothing for a type that is not known.
   Result<std::optional<std::uint64_t>> size_of(const Gguf::Tensor& tensor) const {
-    const auto* const layout = std::ranges::find(kLayouts, tensor.type, &BlockLayout::type);
-    if (layout == kLayouts.end()) return std::optional<std::uint64_t>();
+    const GgmlType* const type = find_ggml_type(tensor.type);
+    if (type == nullptr) return std::optional<std::uint64_t>();
     const auto refuse_shape = [&](std::string_view why) {
       return refuse(base::concat("tensor '", tensor.name, "' ", why));
     };
@@ -201,16 +171,16 @@ class GgufParser {
     for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
       std::uint64_t extent = tensor.shape[d];
       if (d == 0) {
-        if (extent % layout->values != 0) return refuse_shape("has rows of broken blocks");
-        extent /= layout->values;
+        if (extent % type->block_values != 0) return refuse_shape("has rows of broken blocks");
+        extent /= type->block_values;
       }
       if (extent != 0 && blocks > file_.size() / extent) {
         return refuse_shape("is larger than the file");
       }
       blocks *= extent;
     }
-    if (blocks > file_.size() / layout->bytes) return refuse_shape("is larger than the file");
-    return std::optional(blocks * layout->bytes);
+    if (blocks > file_.size() / type->block_bytes) return refuse_shape("is larger than the file");
+    return std::optional(blocks * type->block_bytes);
   }
 
   std::string_view file_;

@@ -6,13 +6,14 @@
 #include <simdjson.h>
 
 #include "base/strings.h"
-#include "tokenizer/json_object.h"
+#include "formats/json_object.h"
 #include "tokenizer/patterns.h"
 
 namespace tinker::tokenizer {
 
 namespace {
 
+using formats::JsonObject;
 using Element = simdjson::dom::element;
 
 constexpr int kMaxDepth = 16;

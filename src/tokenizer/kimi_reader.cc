@@ -7,7 +7,7 @@
 #include <simdjson.h>
 
 #include "base/strings.h"
-#include "tokenizer/json_object.h"
+#include "formats/json_object.h"
 #include "tokenizer/patterns.h"
 #include "tokenizer/tiktoken_reader.h"
 
@@ -15,6 +15,7 @@ namespace tinker::tokenizer {
 
 namespace {
 
+using formats::JsonObject;
 using Element = simdjson::dom::element;
 using Special = TiktokenOptions::Special;
 

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "tinker/result.h"
 
-namespace tinker::tokenizer {
+namespace tinker::formats {
 
 /// A JSON object whose members are asked for by name and type; null counts as absent. Valid as
 /// long as its parser.
@@ -18,6 +18,14 @@ class JsonObject {
  public:
   using Element = simdjson::dom::element;
 
+  /// `parser` must outlive it.
+  static Result<JsonObject> parse(std::string_view text, simdjson::dom::parser& parser) {
+    Element root;
+    if (const auto error = parser.parse(text.data(), text.size()).get(root)) {
+      return Error{.code = ErrorCode::invalid_argument, .message = simdjson::error_message(error)};
+    }
+    return from(root, "the file");
+  }
   static Result<JsonObject> from(Element element, std::string_view what) {
     simdjson::dom::object object;
     if (element.get_object().get(object) != simdjson::SUCCESS) return wrong(what, "an object");
@@ -25,6 +33,10 @@ class JsonObject {
   }
 
   [[nodiscard]] bool has(std::string_view name) const { return !element(name).is_null(); }
+  /// Also when it is null.
+  [[nodiscard]] bool mentions(std::string_view name) const {
+    return object_.at_key(name).error() == simdjson::SUCCESS;
+  }
   /// A null element when there is none.
   [[nodiscard]] Element element(std::string_view name) const {
     Element found;
@@ -56,6 +68,17 @@ class JsonObject {
     std::int64_t value = 0;
     if (element(name).get_int64().get(value) != simdjson::SUCCESS) return wrong(name, "an integer");
     return value;
+  }
+  [[nodiscard]] Result<std::int64_t> integer(std::string_view name, std::int64_t otherwise) const {
+    return has(name) ? integer(name) : Result<std::int64_t>(otherwise);
+  }
+  [[nodiscard]] Result<double> number(std::string_view name) const {
+    double value = 0;
+    if (element(name).get_double().get(value) != simdjson::SUCCESS) return wrong(name, "a number");
+    return value;
+  }
+  [[nodiscard]] Result<double> number(std::string_view name, double otherwise) const {
+    return has(name) ? number(name) : Result<double>(otherwise);
   }
   /// Calls `f(Element)` for the elements of an array until one fails.
   template <typename F>
@@ -91,4 +114,4 @@ class JsonObject {
   simdjson::dom::object object_;
 };
 
-}  // namespace tinker::tokenizer
+}  // namespace tinker::formats
