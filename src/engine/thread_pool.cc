@@ -8,6 +8,8 @@ namespace {
 
 // About 50 microseconds, longer than most pauses between the products of a layer.
 constexpr int kLooks = 20'000;
+// 2^20 units are more than any model asks for, and leave 24 bits for the round.
+constexpr unsigned kUnitBits = 20;
 
 /// Returns when `value` is no longer `old`.
 template <typename T>
@@ -37,38 +39,47 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::run(const Job& job) {
   const FlushSubnormals flush;
+  TINKER_CHECK(job.units < (std::uint64_t{1} << kUnitBits));
   if (workers_.empty() || job.units <= 1) {
     for (std::size_t unit = 0; unit < job.units; ++unit) job.call(job.context, unit, 0);
     return;
   }
   job_ = job;
-  next_unit_.store(0, std::memory_order_relaxed);
-  working_.store(workers_.size(), std::memory_order_relaxed);
-  round_.fetch_add(1, std::memory_order_release);
+  done_.store(0, std::memory_order_relaxed);
+  const std::uint32_t round = round_.load(std::memory_order_relaxed) + 1;
+  state_.store((std::uint64_t{round} << (2 * kUnitBits)) | (job.units << kUnitBits),
+               std::memory_order_release);
+  round_.store(round, std::memory_order_release);
   round_.notify_all();
   work(0);
-  for (auto left = working_.load(std::memory_order_acquire); left != 0;
-       left = working_.load(std::memory_order_acquire)) {
-    wait_while(working_, left);
+  for (auto done = done_.load(std::memory_order_acquire); done != job.units;
+       done = done_.load(std::memory_order_acquire)) {
+    wait_while(done_, done);
   }
 }
 
 void ThreadPool::work(std::size_t thread) {
+  constexpr std::uint64_t kUnitMask = (std::uint64_t{1} << kUnitBits) - 1;
+  auto state = state_.load(std::memory_order_acquire);
   for (;;) {
-    const std::size_t unit = next_unit_.fetch_add(1, std::memory_order_relaxed);
-    if (unit >= job_.units) return;
+    const std::uint64_t unit = state & kUnitMask;
+    const std::uint64_t units = (state >> kUnitBits) & kUnitMask;
+    if (unit >= units) return;
+    if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
     job_.call(job_.context, unit, thread);
+    // The last one tells the caller, who may then change the job.
+    if (done_.fetch_add(1, std::memory_order_release) + 1 == units) done_.notify_one();
+    state = state_.load(std::memory_order_acquire);
   }
 }
 
 void ThreadPool::serve(std::size_t thread) {
   const FlushSubnormals flush;
-  for (unsigned seen = 0;; ++seen) {
+  std::uint32_t seen = 0;
+  while (!is_over_.load(std::memory_order_relaxed)) {
     wait_while(round_, seen);
-    if (is_over_.load(std::memory_order_relaxed)) return;
+    seen = round_.load(std::memory_order_acquire);
     work(thread);
-    working_.fetch_sub(1, std::memory_order_release);
-    working_.notify_one();
   }
 }
 

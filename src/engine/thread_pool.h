@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -45,9 +46,11 @@ class ThreadPool {
   void serve(std::size_t thread);
 
   Job job_;
-  std::atomic<std::size_t> next_unit_ = 0;
-  std::atomic<std::size_t> working_ = 0;
-  std::atomic<unsigned> round_ = 0;
+  // Round, number of units and next unit. Who takes a unit exchanges all of it, so nobody takes one
+  // of a round that is over, and a thread that does not get to run is not waited for.
+  std::atomic<std::uint64_t> state_ = 0;
+  std::atomic<std::uint32_t> done_ = 0;   // units of this round
+  std::atomic<std::uint32_t> round_ = 0;  // what sleepers wait for
   std::atomic<bool> is_over_ = false;
   std::vector<std::thread> workers_;
 };
