@@ -23,7 +23,7 @@ using Header = std::array<std::int32_t, 7>;
 // dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len
 constexpr Header kSmall = {8, 3, 2, 2, 1, 5, 4};
 constexpr std::size_t kWeights = 5 * 8 + 2 * (8 + 64 + 32 + 32 + 64 + 8 + 24 + 24 + 24) + 8;
-constexpr std::size_t kTables = 4 * 4;
+constexpr std::size_t kTables = 16;
 
 auto invalid(const char* what) {
   return IsError(ErrorCode::invalid_argument, HasSubstr(what));

@@ -73,7 +73,7 @@ TEST_F(ModelFilesTest, ReadsRows) {
   EXPECT_EQ(tensor.rows(), 11);
   EXPECT_EQ(tensor.cols(), 12);
   std::vector<float> expected(12);
-  std::memcpy(expected.data(), at("model.embed_tokens.weight").data.data() + 3 * 48, 48);
+  std::memcpy(expected.data(), at("model.embed_tokens.weight").data.substr(144).data(), 48);
   EXPECT_EQ(row_of(tensor, 3), expected);
   std::memcpy(expected.data(), at("model.norm.weight").data.data(), 48);
   EXPECT_EQ(row_of(vector, 0), expected);
@@ -191,8 +191,8 @@ std::string gguf_of(const ModelConfig& config, const std::string& more = {}) {
   const auto add = [&](const std::string& tensor, std::uint64_t cols, std::uint64_t rows) {
     data.resize((data.size() + 31) / 32 * 32);
     file.add_tensor(tensor, {cols, rows}, 0, data.size());
-    for (std::uint64_t i = 0; i < rows * cols; ++i) {
-      GgufFile::put_number(data, static_cast<float>(i / cols));
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      for (std::uint64_t i = 0; i < cols; ++i) GgufFile::put_number(data, static_cast<float>(row));
     }
   };
   const auto hidden = config.hidden_size;
