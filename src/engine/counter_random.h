@@ -20,6 +20,13 @@ constexpr std::uint64_t random_bits(std::uint64_t seed,
   return mix(mix(mix(seed) ^ stream) ^ index);
 }
 
+/// In [0, 1), of 53 bits.
+constexpr double uniform_double(std::uint64_t seed,
+                                std::uint64_t stream,
+                                std::uint64_t index) noexcept {
+  return static_cast<double>(random_bits(seed, stream, index) >> 11U) * 0x1p-53;
+}
+
 /// In [0, 1), of 24 bits.
 constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
   return static_cast<float>(random_bits(seed, stream, index) >> 40U) * 0x1p-24F;

@@ -17,6 +17,7 @@
 #include "engine/losses.h"
 #include "engine/optimizer.h"
 #include "engine/peft.h"
+#include "engine/sampler.h"
 #include "engine/trainer.h"
 #include "formats/mapped_file.h"
 #include "formats/safetensors.h"
@@ -366,6 +367,67 @@ TEST(engine_golden, twenty_steps_of_adam) {
       expect_factors(adapter->layout(), adapter->values(), tensors, name + "/", 2e-5F);
     }
   });
+}
+
+/// The tokens after a prompt, the most likely ones, and their logprobs.
+SampledSequence greedy(const std::shared_ptr<const Model>& model,
+                       ThreadPool& threads,
+                       const std::shared_ptr<const Adapter>& adapter,
+                       std::vector<std::int32_t> prompt,
+                       std::size_t count) {
+  Sampler sampler(model, threads, {});
+  SampleJob job = {.adapter = adapter};
+  job.request.prompt = ModelInput::from_tokens(std::move(prompt));
+  job.request.sampling_params = {.max_tokens = static_cast<std::int64_t>(count),
+                                 .stop = std::vector<std::int32_t>(),
+                                 .temperature = 0};
+  SampledSequence out;
+  const auto id = sampler.submit(std::move(job), [&](Result<SampleResponse> response) {
+    out = response.value().sequences.at(0);
+  });
+  EXPECT_THAT(id, testing::IsOk());
+  while (sampler.step()) {
+  }
+  return out;
+}
+
+TEST(engine_golden, greedy_texts) {
+  for_goldens([](Golden& golden) {
+    const Json summary(golden.folder / "summary.json");
+    for (const bool with_adapter : {false, true}) {
+      const element expected = (*summary)[with_adapter ? "greedy_lora" : "greedy_base"];
+      const auto tokens = numbers<std::int32_t>(expected["tokens"]);
+      const auto adapter = with_adapter ? golden.adapter(false) : nullptr;
+      const auto sampled = greedy(golden.model,
+                                  golden.threads,
+                                  adapter,
+                                  numbers<std::int32_t>(expected["prompt"]),
+                                  tokens.size());
+      EXPECT_EQ(sampled.tokens, tokens);
+      EXPECT_LE(largest_difference(sampled.logprobs, numbers<float>(expected["logprobs"])), 5e-5F);
+    }
+  });
+}
+
+TEST(engine_golden, smollm2) {
+  const char* const file = std::getenv("TINKER_SMOLLM2");
+  const auto path = goldens() / "smollm2.json";
+  if (file == nullptr || !fs::exists(path)) {
+    GTEST_SKIP() << "needs " << path << " and the model's .gguf, named by TINKER_SMOLLM2";
+  }
+  ThreadPool threads(2);
+  const auto model =
+      Model::load(
+          ModelFiles::open(file).value(), kernels_of(cpu_paths().back(), Precision::f32), threads)
+          .value();
+  const Json expected(path);
+  for (const element text : (*expected)["greedy"].get_array()) {
+    const auto tokens = numbers<std::int32_t>(text["tokens"]);
+    const auto sampled =
+        greedy(model, threads, nullptr, numbers<std::int32_t>(text["prompt"]), tokens.size());
+    EXPECT_EQ(sampled.tokens, tokens);
+    EXPECT_LE(largest_difference(sampled.logprobs, numbers<float>(text["logprobs"])), 2e-4F);
+  }
 }
 
 }  // namespace

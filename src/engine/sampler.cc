@@ -1,0 +1,544 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "engine/counter_random.h"
+#include "tinker/check.h"
+
+namespace tinker::engine {
+namespace {
+
+// Rows whose logits of the whole vocabulary are there at a time.
+constexpr std::size_t kHeadRows = 32;
+// Streams of random numbers of one seed: those of samples are numbered from 0.
+constexpr std::uint64_t kAlternativeStream = std::uint64_t{1} << 32U;
+constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+
+Error invalid(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
+/// The cells of a dense matrix in the shape and layout of `asked`.
+TensorData laid_out_as(const TensorData& asked, const std::vector<float>& cells) {
+  const auto& shape = asked.shape();
+  const auto* sparse = asked.indices();
+  if (sparse == nullptr) return {TensorData::Values(Buffer<float>(cells)), shape};
+  const auto columns = static_cast<std::size_t>((*shape)[1]);
+  std::vector<float> listed;
+  for (std::size_t row = 0; row + 1 < sparse->crow.size(); ++row) {
+    for (auto i = sparse->crow[row]; i < sparse->crow[row + 1]; ++i) {
+      listed.push_back(cells[row * columns +
+                             static_cast<std::size_t>(sparse->col[static_cast<std::size_t>(i)])]);
+    }
+  }
+  return {TensorData::Values(Buffer<float>(std::move(listed))), shape, *sparse};
+}
+
+std::size_t pages_for(std::size_t tokens) {
+  return (tokens + kKeyBlock - 1) / kKeyBlock;
+}
+
+}  // namespace
+
+Sampler::Sampler(std::shared_ptr<const Model> model,
+                 ThreadPool& threads,
+                 const SamplerOptions& options)
+    : model_(std::move(model)),
+      threads_(threads),
+      options_(options),
+      layout_(model_->config(), model_->kernels(), model_->config().layers),
+      pages_(layout_, std::max<std::size_t>(1, options.cache_bytes / layout_.page_bytes())),
+      forward_(*model_, threads),
+      head_(*model_, threads) {}
+
+Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
+  const auto& config = model_->config();
+  auto request = std::make_unique<Request>();
+  request->asked = std::move(job.request);
+  const auto& asked = request->asked;
+  const auto& params = asked.sampling_params;
+  if (asked.num_samples < 1) {
+    return invalid("num_samples is " + std::to_string(asked.num_samples) + "; expected at least 1");
+  }
+  if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
+    return invalid("temperature is " + std::to_string(params.temperature) +
+                   "; expected at least 0");
+  }
+  if (params.top_k < -1)
+    return invalid("top_k is " + std::to_string(params.top_k) + "; expected -1 or more");
+  if (!(params.top_p > 0 && params.top_p <= 1)) {
+    return invalid("top_p is " + std::to_string(params.top_p) + "; expected 0 < top_p <= 1");
+  }
+  if (params.max_tokens && *params.max_tokens < 1) {
+    return invalid("max_tokens is " + std::to_string(*params.max_tokens) + "; expected at least 1");
+  }
+  TINKER_TRY(request->prompt, asked.prompt.to_tokens());
+  const auto& prompt = request->prompt;
+  if (prompt.empty()) return invalid("the prompt has no tokens");
+  if (prompt.size() >= config.context_length) {
+    return invalid("the prompt has " + std::to_string(prompt.size()) +
+                   " tokens; the model has a context of " + std::to_string(config.context_length));
+  }
+  for (const auto token : prompt) {
+    if (token < 0 || static_cast<std::size_t>(token) >= config.vocab_size) {
+      return invalid("the prompt has token " + std::to_string(token) + "; expected 0 to " +
+                     std::to_string(config.vocab_size - 1));
+    }
+  }
+  const std::size_t room = config.context_length - prompt.size();
+  request->most_tokens =
+      params.max_tokens ? std::min(room, static_cast<std::size_t>(*params.max_tokens)) : room;
+  if (pages_for(prompt.size() + request->most_tokens) > pages_.limit()) {
+    return invalid(
+        "prompt and max_tokens are " + std::to_string(prompt.size() + request->most_tokens) +
+        " tokens; the cache of this engine holds " + std::to_string(pages_.limit() * kKeyBlock));
+  }
+  TINKER_TRY(read_stops(*request));
+  TINKER_TRY(read_scores(*request));
+  request->id = next_id_++;
+  request->adapter = std::move(job.adapter);
+  request->seed = job.seed;
+  request->done = std::move(done);
+  request->sequences.push_back(std::make_unique<Sequence>());
+  request->sequences[0]->request = request.get();
+  request->sequences[0]->tokens = prompt;
+  requests_.push_back(std::move(request));
+  return next_id_ - 1;
+}
+
+Result<void> Sampler::read_stops(Request& request) const {
+  const auto& stop = request.asked.sampling_params.stop;
+  request.stop_ids = model_->config().eos_ids;
+  if (!stop) return {};
+  if (const auto* one = std::get_if<std::string>(&*stop)) {
+    request.stop_strings = {*one};
+  } else if (const auto* many = std::get_if<std::vector<std::string>>(&*stop)) {
+    request.stop_strings = *many;
+    if (many->empty()) request.stop_ids.clear();
+  } else {
+    const auto& ids = std::get<std::vector<std::int32_t>>(*stop);
+    if (ids.empty()) request.stop_ids.clear();
+    request.stop_ids.insert(request.stop_ids.end(), ids.begin(), ids.end());
+  }
+  for (const auto& text : request.stop_strings) {
+    if (text.empty()) return invalid("a stop string is empty");
+    if (!options_.token_bytes)
+      return invalid("stop strings need a tokenizer, and this engine was given none");
+  }
+  return {};
+}
+
+Result<void> Sampler::read_scores(Request& request) const {
+  const auto& asked = request.asked;
+  const std::size_t n = request.prompt.size();
+  for (const auto& [name, k] : {std::pair("topk_prompt_logprobs", asked.topk_prompt_logprobs),
+                                std::pair("topk_sample_logprobs", asked.topk_sample_logprobs),
+                                std::pair("prompt_alt_tokens_k", asked.prompt_alt_tokens_k)}) {
+    if (k >= 0 && static_cast<std::size_t>(k) <= model_->config().vocab_size) continue;
+    return invalid(std::string(name) + " is " + std::to_string(k) + "; expected 0 to " +
+                   std::to_string(model_->config().vocab_size));
+  }
+  const bool scores = asked.prompt_logprobs.value_or(false) || asked.topk_prompt_logprobs > 0;
+  request.first_scored = scores ? 1 : n;
+  if (asked.prompt_logprobs_last_n) {
+    const auto last = *asked.prompt_logprobs_last_n;
+    if (last < 1)
+      return invalid("prompt_logprobs_last_n is " + std::to_string(last) + "; expected at least 1");
+    if (static_cast<std::size_t>(last) < n)
+      request.first_scored = std::max(request.first_scored, n - static_cast<std::size_t>(last));
+  }
+  auto& response = request.response;
+  if (asked.prompt_logprobs.value_or(false)) response.prompt_logprobs.assign(n, kNone);
+  if (asked.topk_prompt_logprobs > 0) {
+    const auto k = static_cast<std::size_t>(asked.topk_prompt_logprobs);
+    response.topk_prompt_logprobs = {
+        .token_ids = std::vector<std::int32_t>(n * k),
+        .logprobs = std::vector<float>(n * k, TopkLogprobs::kMaskLogprob),
+        .k = static_cast<std::uint32_t>(k),
+        .length = static_cast<std::uint32_t>(n)};
+  }
+  if (asked.target_prompt_logprobs) {
+    TINKER_TRY(const auto dense, asked.target_prompt_logprobs->to_dense(-1));
+    const auto& shape = dense.shape();
+    if (dense.dtype() != TensorDtype::int64 || !shape || shape->size() != 2 ||
+        (*shape)[0] != static_cast<std::int64_t>(n) - 1) {
+      return invalid("target_prompt_logprobs must be int64 of shape [" + std::to_string(n - 1) +
+                     ", K], a row for each prompt token but the first");
+    }
+    for (const auto id : dense.ints()) {
+      if (id < -1 || id >= static_cast<std::int64_t>(model_->config().vocab_size)) {
+        return invalid("target_prompt_logprobs has " + std::to_string(id) +
+                       "; expected -1 or a token of the model");
+      }
+      request.targets.push_back(id);
+    }
+    request.target_logprobs.assign(request.targets.size(), 0.0F);
+  }
+  const auto alternatives = static_cast<std::size_t>(asked.prompt_alt_tokens_k) * (n - 1);
+  request.alternatives.resize(alternatives);
+  request.alternative_logprobs.resize(alternatives);
+  return {};
+}
+
+void Sampler::cancel(Id id) {
+  const auto found = std::find_if(
+      requests_.begin(), requests_.end(), [&](const auto& request) { return request->id == id; });
+  if (found == requests_.end()) return;
+  for (const auto& sequence : (*found)->sequences) release(*sequence);
+  requests_.erase(found);
+}
+
+void Sampler::release(Sequence& sequence) {
+  for (const auto page : sequence.pages) pages_.release(page);
+  sequence.pages.clear();
+  sequence.memory.clear();
+  sequence.computed = 0;
+}
+
+bool Sampler::step() {
+  plan_chunks();
+  if (chunks_.empty()) return !requests_.empty();
+  fill_batch();
+  compute_layers();
+  compute_heads();
+  finish_requests();
+  return !requests_.empty();
+}
+
+/// Room in the pages for the tokens before `tokens`. The youngest requests give way.
+bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
+  while (sequence.pages.size() < pages_for(tokens)) {
+    const auto page = pages_.take();
+    if (page) {
+      sequence.pages.push_back(*page);
+      sequence.memory.push_back(pages_.data(*page));
+      continue;
+    }
+    const std::size_t before = pages_.in_use();
+    preempt(sequence);
+    if (pages_.in_use() == before) return false;
+  }
+  return true;
+}
+
+void Sampler::preempt(const Sequence& keep) {
+  for (auto request = requests_.rbegin(); request != requests_.rend(); ++request) {
+    for (auto other = (*request)->sequences.rbegin(); other != (*request)->sequences.rend();
+         ++other) {
+      // Only those that came later, and none that is in this batch already.
+      if (other->get() == &keep) return;
+      const bool is_planned = std::any_of(chunks_.begin(), chunks_.end(), [&](const Chunk& chunk) {
+        return chunk.sequence == other->get();
+      });
+      if (is_planned || (*other)->pages.empty()) continue;
+      release(**other);
+      return;
+    }
+  }
+}
+
+void Sampler::plan_chunks() {
+  chunks_.clear();
+  std::size_t rows = 0;
+  const auto plan = [&](Sequence& sequence, bool is_writing) {
+    if (sequence.is_over || rows >= options_.batch_rows) return;
+    const bool has_one_left =
+        sequence.tokens.size() - sequence.computed == 1 && !sequence.pages.empty();
+    if (has_one_left != is_writing) return;
+    auto& request = *sequence.request;
+    if (sequence.computed == 0 && sequence.pages.empty()) {
+      // The last token must be computed, and so must those whose logits are asked for.
+      std::size_t usable = sequence.tokens.size() - 1;
+      if (!request.has_begun) {
+        if (!request.targets.empty() || !request.alternatives.empty()) usable = 0;
+        usable = std::min(usable, request.first_scored - 1);
+      }
+      sequence.pages = pages_.find(request.adapter, std::span(sequence.tokens).first(usable));
+      for (const auto page : sequence.pages) sequence.memory.push_back(pages_.data(page));
+      sequence.computed = sequence.pages.size() * kKeyBlock;
+      if (!request.is_counted) {
+        request.response.prompt_cache_hit_tokens = static_cast<std::int32_t>(sequence.computed);
+        request.is_counted = true;
+      }
+    }
+    const std::size_t count =
+        std::min(sequence.tokens.size() - sequence.computed, options_.batch_rows - rows);
+    if (!find_room(sequence, sequence.computed + count)) return;
+    chunks_.push_back({.sequence = &sequence, .first = sequence.computed, .count = count});
+    rows += count;
+  };
+  for (const bool is_writing : {true, false}) {
+    for (const auto& request : requests_) {
+      for (const auto& sequence : request->sequences) plan(*sequence, is_writing);
+    }
+  }
+  // Rows with the same adapter side by side; otherwise the order does not matter.
+  std::stable_sort(chunks_.begin(), chunks_.end(), [](const Chunk& a, const Chunk& b) {
+    return std::less<>()(a.sequence->request->adapter.get(), b.sequence->request->adapter.get());
+  });
+}
+
+void Sampler::fill_batch() {
+  rows_.clear();
+  runs_.clear();
+  row_pages_.clear();
+  needed_.clear();
+  for (std::size_t c = 0; c < chunks_.size(); ++c) {
+    const auto& chunk = chunks_[c];
+    const auto& request = *chunk.sequence->request;
+    const auto* adapter = request.adapter.get();
+    if (runs_.empty() || runs_.back().adapter != adapter) {
+      runs_.push_back({.adapter = adapter, .first = rows_.size(), .count = 0});
+    }
+    runs_.back().count += chunk.count;
+    row_pages_.emplace_back(chunk.sequence->memory);
+    for (std::size_t i = chunk.first; i < chunk.first + chunk.count; ++i) {
+      // A row has the logits of the token behind it.
+      const bool is_last = i + 1 == chunk.sequence->tokens.size();
+      const bool is_asked =
+          !request.has_begun && (i + 1 >= request.first_scored || !request.targets.empty() ||
+                                 !request.alternatives.empty());
+      if (is_last || is_asked) {
+        needed_.push_back({.row = rows_.size(), .sequence = chunk.sequence, .position = i});
+      }
+      rows_.push_back({.token = chunk.sequence->tokens[i],
+                       .sequence = static_cast<std::uint32_t>(c),
+                       .position = i});
+    }
+  }
+}
+
+void Sampler::compute_layers() {
+  const auto& config = model_->config();
+  std::size_t rank = shape_.padded_rank;
+  for (const auto& run : runs_) {
+    if (run.adapter != nullptr) rank = std::max(rank, run.adapter->padded_rank());
+  }
+  if (shape_.rows == 0 || rank > shape_.padded_rank) {
+    shape_ = {.rows = std::max(options_.batch_rows, kHeadRows), .padded_rank = rank};
+    const ActivationPlan plan(*model_, shape_);
+    const ActivationPlan head(*model_, {.rows = kHeadRows, .padded_rank = rank});
+    arena_ = make_arena([&](Arena& arena) {
+      x_ = plan.floats(arena, config.hidden_size);
+      state_ = plan.layer(arena);
+      state_.x = x_;
+      state_.middle = x_;
+      state_.raw_q = plan.floats(arena, config.q_size());
+      state_.raw_k = plan.floats(arena, config.kv_size());
+      normed_ = head.elements(arena, config.hidden_size);
+      low_ = head.low(arena, LoraGroup::head);
+      logits_ = head.floats(arena, config.vocab_size);
+    });
+  }
+  forward_.begin({.rows = rows_, .runs = runs_, .pages = row_pages_}, shape_);
+  forward_.embed(x_);
+  for (std::size_t layer = 0; layer < config.layers; ++layer)
+    forward_.layer(layer, state_, layout_, layer, x_);
+
+  for (const auto& chunk : chunks_) {
+    auto& sequence = *chunk.sequence;
+    sequence.computed = chunk.first + chunk.count;
+    for (std::size_t page = chunk.first / kKeyBlock; (page + 1) * kKeyBlock <= sequence.computed;
+         ++page) {
+      pages_.remember(sequence.pages[page],
+                      page == 0 ? std::nullopt : std::optional(sequence.pages[page - 1]),
+                      sequence.request->adapter,
+                      std::span(sequence.tokens).subspan(page * kKeyBlock, kKeyBlock));
+    }
+  }
+}
+
+void Sampler::compute_heads() {
+  const auto& config = model_->config();
+  const auto& kernels = model_->kernels();
+  for (std::size_t begin = 0; begin < needed_.size(); begin += kHeadRows) {
+    const std::size_t count = std::min(kHeadRows, needed_.size() - begin);
+    std::vector<AdapterRun> runs;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& need = needed_[begin + i];
+      const auto* adapter = need.sequence->request->adapter.get();
+      if (runs.empty() || runs.back().adapter != adapter)
+        runs.push_back({.adapter = adapter, .first = i, .count = 0});
+      ++runs.back().count;
+      kernels.rms_norm(x_.row(need.row),
+                       model_->final_norm().data(),
+                       config.hidden_size,
+                       config.rms_eps,
+                       normed_.row(i));
+    }
+    const Head::Rows rows = {.count = count, .runs = runs, .normed = normed_, .low = low_};
+    head_.lower(rows);
+    for (std::size_t block = 0; block < head_.blocks(); ++block) {
+      head_.logits(
+          rows, block, {.data = logits_.data + block * Head::kBlock, .stride = logits_.stride});
+    }
+    std::vector<std::optional<Distribution>> distributions(count);
+    threads_.run(count, [&](std::size_t i, std::size_t /*thread*/) {
+      const auto& need = needed_[begin + i];
+      const bool is_prompt = need.position + 1 != need.sequence->tokens.size();
+      distributions[i].emplace(
+          kernels,
+          std::span<const float>(logits_.row(i), config.vocab_size),
+          is_prompt ? 1.0 : need.sequence->request->asked.sampling_params.temperature);
+    });
+    for (std::size_t i = 0; i < count; ++i) use_row(needed_[begin + i], *distributions[i]);
+  }
+}
+
+void Sampler::use_row(const Needed& need, const Distribution& distribution) {
+  auto& sequence = *need.sequence;
+  auto& request = *sequence.request;
+  if (need.position + 1 < sequence.tokens.size()) {
+    score(request, need.position + 1, distribution);
+    return;
+  }
+  if (request.has_begun) {
+    draw(sequence, distribution);
+    return;
+  }
+  begin_samples(sequence);
+  for (const auto& each : request.sequences) draw(*each, distribution);
+}
+
+void Sampler::score(Request& request, std::size_t position, const Distribution& plain) {
+  const auto& asked = request.asked;
+  auto& response = request.response;
+  if (position >= request.first_scored) {
+    if (!response.prompt_logprobs.empty()) {
+      response.prompt_logprobs[position] = plain.logprob(request.prompt[position]);
+    }
+    if (response.topk_prompt_logprobs) {
+      auto& top = *response.topk_prompt_logprobs;
+      std::size_t at = position * top.k;
+      for (const auto& [id, logprob] : plain.top(top.k)) {
+        top.token_ids[at] = id;
+        top.logprobs[at++] = logprob;
+      }
+    }
+  }
+  if (!request.targets.empty()) {
+    const std::size_t k = request.targets.size() / (request.prompt.size() - 1);
+    for (std::size_t i = (position - 1) * k; i < position * k; ++i) {
+      if (request.targets[i] < 0) continue;
+      request.target_logprobs[i] = plain.logprob(static_cast<std::int32_t>(request.targets[i]));
+    }
+  }
+  if (!request.alternatives.empty()) {
+    const Distribution tempered(
+        model_->kernels(), plain.logits(), asked.sampling_params.temperature);
+    const auto k = static_cast<std::size_t>(asked.prompt_alt_tokens_k);
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto token =
+          tempered.draw(uniform_double(request.seed, kAlternativeStream + i, position));
+      request.alternatives[(position - 1) * k + i] = token;
+      request.alternative_logprobs[(position - 1) * k + i] = tempered.logprob(token);
+    }
+  }
+}
+
+void Sampler::begin_samples(Sequence& first) {
+  auto& request = *first.request;
+  request.has_begun = true;
+  const auto samples = static_cast<std::size_t>(request.asked.num_samples);
+  const std::size_t full = request.prompt.size() / kKeyBlock;
+  for (std::size_t i = 1; i < samples; ++i) {
+    auto other = std::make_unique<Sequence>();
+    other->request = &request;
+    other->index = i;
+    other->tokens = request.prompt;
+    for (std::size_t page = 0; page < full; ++page) {
+      pages_.share(first.pages[page]);
+      other->pages.push_back(first.pages[page]);
+      other->memory.push_back(first.memory[page]);
+    }
+    other->computed = full * kKeyBlock;
+    // The rest of the prompt is copied, or computed again if there is no room now.
+    if (full < first.pages.size()) {
+      if (const auto page = pages_.take()) {
+        std::memcpy(pages_.data(*page), first.memory[full], layout_.page_bytes());
+        other->pages.push_back(*page);
+        other->memory.push_back(pages_.data(*page));
+        other->computed = request.prompt.size();
+      }
+    } else {
+      other->computed = request.prompt.size();
+    }
+    request.sequences.push_back(std::move(other));
+  }
+}
+
+void Sampler::draw(Sequence& sequence, const Distribution& distribution) {
+  const auto& request = *sequence.request;
+  const auto& params = request.asked.sampling_params;
+  const double u = uniform_double(request.seed, sequence.index, sequence.tokens.size());
+  const auto token = distribution.draw(u, params.top_k, params.top_p);
+  sequence.tokens.push_back(token);
+  auto& result = sequence.result;
+  result.tokens.push_back(token);
+  result.logprobs.push_back(distribution.logprob(token));
+  if (const auto k = static_cast<std::size_t>(request.asked.topk_sample_logprobs); k > 0) {
+    if (!result.topk_logprobs) result.topk_logprobs = {.k = static_cast<std::uint32_t>(k)};
+    for (const auto& [id, logprob] : distribution.top(k)) {
+      result.topk_logprobs->token_ids.push_back(id);
+      result.topk_logprobs->logprobs.push_back(logprob);
+    }
+    ++result.topk_logprobs->length;
+  }
+  const bool is_stopped = stops(sequence, token);
+  if (!is_stopped && result.tokens.size() < request.most_tokens) return;
+  result.stop_reason = is_stopped ? StopReason::stop : StopReason::length;
+  sequence.is_over = true;
+  release(sequence);
+}
+
+bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
+  const auto& request = *sequence.request;
+  if (std::find(request.stop_ids.begin(), request.stop_ids.end(), token) != request.stop_ids.end())
+    return true;
+  if (request.stop_strings.empty()) return false;
+  sequence.tail += options_.token_bytes(token);
+  std::size_t longest = 0;
+  for (const auto& text : request.stop_strings) {
+    if (sequence.tail.find(text) != std::string::npos) return true;
+    longest = std::max(longest, text.size());
+  }
+  if (sequence.tail.size() >= longest) sequence.tail.erase(0, sequence.tail.size() - (longest - 1));
+  return false;
+}
+
+void Sampler::finish_requests() {
+  for (std::size_t i = 0; i < requests_.size();) {
+    const bool is_over = requests_[i]->has_begun &&
+                         std::all_of(requests_[i]->sequences.begin(),
+                                     requests_[i]->sequences.end(),
+                                     [](const auto& sequence) { return sequence->is_over; });
+    if (!is_over) {
+      ++i;
+      continue;
+    }
+    const auto request = std::move(requests_[i]);
+    requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+    auto& response = request->response;
+    for (const auto& sequence : request->sequences)
+      response.sequences.push_back(std::move(sequence->result));
+    if (request->asked.target_prompt_logprobs) {
+      response.target_prompt_logprobs =
+          laid_out_as(*request->asked.target_prompt_logprobs, request->target_logprobs);
+    }
+    if (!request->alternatives.empty()) {
+      const TensorData::Shape shape = {static_cast<std::int64_t>(request->prompt.size()) - 1,
+                                       request->asked.prompt_alt_tokens_k};
+      response.prompt_alt_tokens = {
+          .tokens = TensorData(
+              Buffer<std::int64_t>({request->alternatives.begin(), request->alternatives.end()}),
+              shape),
+          .logprobs = TensorData(Buffer<float>(std::move(request->alternative_logprobs)), shape)};
+    }
+    request->done(std::move(response));
+  }
+}
+
+}  // namespace tinker::engine

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/forward.h"
+#include "engine/head.h"
+#include "engine/page_pool.h"
+#include "engine/token_choice.h"
+#include "tinker/result.h"
+#include "tinker/types/sample.h"
+
+namespace tinker::engine {
+
+struct SamplerOptions {
+  std::size_t cache_bytes = std::size_t{1} << 30U;  ///< For keys and values.
+  std::size_t batch_rows = 512;                     ///< Tokens that go through the layers together.
+  /// The bytes of a token, for stop strings. Without it they are refused.
+  std::function<std::string_view(std::int32_t token)> token_bytes = {};
+};
+
+/// What to draw, and from what.
+struct SampleJob {
+  std::shared_ptr<const Adapter> adapter = {};  ///< None: the base model.
+  SampleRequest request = {};
+  std::uint64_t seed = 0;  ///< What the draws come from.
+};
+
+/// Draws tokens for many requests at a time. Each step takes one token of every sequence that is
+/// being written, and as much of the waiting prompts as fits beside them. What a request gets
+/// depends on nothing but itself.
+///
+/// Thread-compatible.
+class Sampler {
+ public:
+  using Id = std::uint64_t;
+  using Done = std::function<void(Result<SampleResponse>)>;
+
+  Sampler(std::shared_ptr<const Model> model, ThreadPool& threads, const SamplerOptions& options);
+
+  /// `done` is called by a later `step`. Fails with `invalid_argument`, and names the parameter.
+  Result<Id> submit(SampleJob job, Done done);
+  /// Its pages are free when this returns, and `done` is not called.
+  void cancel(Id id);
+  /// Computes one batch. Returns whether there is more to do.
+  bool step();
+
+  [[nodiscard]] const PagePool& pages() const noexcept { return pages_; }
+
+ private:
+  struct Request;
+  /// One sequence of a request, from its prompt on.
+  struct Sequence {
+    Request* request = nullptr;
+    std::size_t index = 0;                  // of the sample
+    std::vector<std::int32_t> tokens = {};  // prompt and what was drawn
+    std::vector<PageId> pages = {};
+    std::vector<std::byte*> memory = {};  // of the pages
+    std::size_t computed = 0;             // tokens whose keys and values are in the pages
+    std::string tail = {};                // the last bytes that were drawn, for stop strings
+    bool is_over = false;
+    SampledSequence result = {};
+  };
+  struct Request {
+    Id id = 0;
+    std::shared_ptr<const Adapter> adapter = {};
+    SampleRequest asked = {};
+    std::vector<std::int32_t> prompt = {};
+    std::uint64_t seed = 0;
+    std::size_t most_tokens = 0;
+    std::vector<std::int32_t> stop_ids = {};
+    std::vector<std::string> stop_strings = {};
+    std::size_t first_scored = 0;            // prompt position; the prompt's length: none
+    std::vector<std::int64_t> targets = {};  // (prompt - 1, k), -1 for nothing
+    SampleResponse response = {};
+    std::vector<std::int32_t> alternatives = {};
+    std::vector<float> alternative_logprobs = {};
+    std::vector<float> target_logprobs = {};
+    std::vector<std::unique_ptr<Sequence>> sequences = {};
+    bool is_counted = false;  // what was found of the prompt
+    bool has_begun = false;   // the prompt is computed, and all sequences exist
+    Done done = {};
+  };
+  /// Tokens of one sequence in a batch.
+  struct Chunk {
+    Sequence* sequence = nullptr;
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+
+  /// A row whose logits are read.
+  struct Needed {
+    std::size_t row = 0;
+    Sequence* sequence = nullptr;
+    std::size_t position = 0;
+  };
+
+  Result<void> read_stops(Request& request) const;
+  Result<void> read_scores(Request& request) const;
+  void plan_chunks();
+  bool find_room(Sequence& sequence, std::size_t tokens);
+  void preempt(const Sequence& keep);
+  void release(Sequence& sequence);
+  void fill_batch();
+  void compute_layers();
+  void compute_heads();
+  void use_row(const Needed& need, const Distribution& distribution);
+  void score(Request& request, std::size_t position, const Distribution& plain);
+  void begin_samples(Sequence& first);
+  void draw(Sequence& sequence, const Distribution& distribution);
+  [[nodiscard]] bool stops(Sequence& sequence, std::int32_t token) const;
+  void finish_requests();
+
+  std::shared_ptr<const Model> model_;
+  ThreadPool& threads_;
+  SamplerOptions options_;
+  KvLayout layout_;
+  PagePool pages_;
+  Forward forward_;
+  Head head_;
+  Id next_id_ = 1;
+  std::deque<std::unique_ptr<Request>> requests_;  // in the order they came
+
+  // Of one step:
+  std::vector<Chunk> chunks_;
+  std::vector<TokenRow> rows_;
+  std::vector<AdapterRun> runs_;
+  std::vector<std::span<std::byte* const>> row_pages_;
+  std::vector<Needed> needed_;
+
+  PassShape shape_;
+  Arena arena_;
+  FloatRows x_;
+  LayerState state_;
+  ElementRows normed_;
+  ElementRows low_;
+  FloatRows logits_;  // (kHeadRows, vocabulary)
+};
+
+}  // namespace tinker::engine
