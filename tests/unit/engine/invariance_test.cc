@@ -1,0 +1,223 @@
+// A logprob has the same bits whatever else is in the batch, however the batch is cut, with any
+// number of threads, from the trainer or the sampler, with a cached beginning or without. Gradients
+// add up the same way however a batch is cut.
+
+#include <bit>
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/sampler.h"
+#include "engine/trainer.h"
+#include "tinker/testing/matchers.h"
+#include "unit/engine/tiny_model.h"
+
+namespace tinker::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Gt;
+using Bits = std::vector<std::uint32_t>;
+
+Bits bits_of(std::span<const float> values) {
+  Bits out;
+  for (const float value : values) out.push_back(std::bit_cast<std::uint32_t>(value));
+  return out;
+}
+
+/// Tokens 0..n-1 of a text, each scored with the one after it.
+ScoredSequence shifted(const std::vector<std::int32_t>& text) {
+  return {.tokens = {text.begin(), text.end() - 1}, .targets = {text.begin() + 1, text.end()}};
+}
+
+class Invariance : public ::testing::TestWithParam<Setting> {
+ protected:
+  Invariance() : threads(2), model(tiny_model(GetParam(), threads)) {
+    const auto layout = LoraLayout::create(model->config(), {.rank = 3}).value();
+    // B is not zero, so that the adapter matters.
+    const auto fresh = Adapter::create(*model, layout, 5, threads);
+    Floats values(layout->parameters());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = fresh->values()[i] + 0.02F * static_cast<float>(i * 37 % 11) - 0.1F;
+    }
+    adapter = Adapter::with_values(*model, layout, std::move(values), threads);
+    for (const std::size_t length : {2, 70, 33, 8, 41})
+      texts.push_back(some_tokens(*model, length, length));
+    for (const auto& text : texts) sequences.push_back(shifted(text));
+  }
+
+  struct Outcome {
+    std::vector<Bits> logprobs = {};
+    Bits gradients = {};
+    friend bool operator==(const Outcome&, const Outcome&) = default;
+  };
+  /// The pass over all sequences, in calls of so many, with a loss whose derivatives differ from
+  /// token to token.
+  Outcome train(ThreadPool& pool, const TrainerOptions& options, std::size_t per_call) {
+    Trainer trainer(model, pool, options);
+    Outcome out;
+    Floats gradients(adapter->layout().parameters());
+    for (std::size_t begin = 0; begin < sequences.size(); begin += per_call) {
+      const auto part =
+          std::span(sequences).subspan(begin, std::min(per_call, sequences.size() - begin));
+      const auto done = trainer.forward_backward(
+          *adapter,
+          part,
+          [&](std::size_t, std::span<const float> logprobs, std::span<float> d) -> Result<void> {
+            out.logprobs.push_back(bits_of(logprobs));
+            for (std::size_t i = 0; i < d.size(); ++i)
+              d[i] = i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i);
+            return {};
+          },
+          gradients.span());
+      EXPECT_THAT(done, testing::IsOk());
+    }
+    out.gradients = bits_of(gradients.span());
+    return out;
+  }
+
+  SampleJob job(std::vector<std::int32_t> prompt, std::int64_t max_tokens) {
+    SampleJob out = {.adapter = adapter, .seed = 11};
+    out.request.prompt = ModelInput::from_tokens(std::move(prompt));
+    out.request.sampling_params = {.max_tokens = max_tokens, .stop = std::vector<std::int32_t>()};
+    return out;
+  }
+  static std::vector<SampleResponse> run(Sampler& sampler, std::vector<SampleJob> jobs) {
+    std::vector<SampleResponse> out(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const auto id = sampler.submit(
+          std::move(jobs[i]), [&out, i](Result<SampleResponse> done) { out[i] = done.value(); });
+      EXPECT_THAT(id, testing::IsOk());
+    }
+    while (sampler.step()) {
+    }
+    return out;
+  }
+  SampleResponse alone(SampleJob one) {
+    Sampler sampler(model, threads, {});
+    return run(sampler, {std::move(one)})[0];
+  }
+
+  ThreadPool threads;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const Adapter> adapter;
+  std::vector<std::vector<std::int32_t>> texts;
+  std::vector<ScoredSequence> sequences;
+};
+
+TEST_P(Invariance, OfTrainingUnderTheCutOfABatchIntoCalls) {
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {}, 2));
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {}, 1));
+}
+
+TEST_P(Invariance, OfTrainingUnderMicroBatches) {
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {.micro_batch_tokens = 64}, 5));
+}
+
+TEST_P(Invariance, OfTrainingUnderThreads) {
+  ThreadPool one(1);
+  ThreadPool three(3);
+
+  const auto expected = train(threads, {}, 5);
+
+  EXPECT_EQ(train(one, {}, 5), expected);
+  EXPECT_EQ(train(three, {}, 5), expected);
+}
+
+TEST_P(Invariance, OfTrainingWhenLayersAreComputedAgain) {
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {.kept_bytes = 0}, 5));
+}
+
+TEST_P(Invariance, OfPromptLogprobsBetweenTrainerAndSampler) {
+  const auto trained = train(threads, {}, 5);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto asked = job(texts[i], 1);
+    asked.request.prompt_logprobs = true;
+
+    const auto response = alone(std::move(asked));
+
+    EXPECT_EQ(bits_of(std::span(response.prompt_logprobs).subspan(1)), trained.logprobs[i]);
+  }
+}
+
+TEST_P(Invariance, OfSampledLogprobsBetweenTrainerAndSampler) {
+  const auto response = alone(job(texts[3], 60));
+  auto text = texts[3];
+  text.insert(text.end(), response.sequences[0].tokens.begin(), response.sequences[0].tokens.end());
+  sequences = {shifted(text)};
+
+  const auto trained = train(threads, {}, 1);
+
+  const auto& all = trained.logprobs[0];
+  EXPECT_EQ(bits_of(response.sequences[0].logprobs), Bits(all.end() - 60, all.end()));
+}
+
+TEST_P(Invariance, OfSamplesUnderOtherRequestsChunksAndThreads) {
+  std::vector<SampleResponse> expected;
+  for (const auto& text : texts) expected.push_back(alone(job(text, 40)));
+  ThreadPool one(1);
+  Sampler small_batches(model, one, {.batch_rows = 7});
+  Sampler large_batches(model, threads, {.batch_rows = 300});
+
+  for (auto* sampler : {&small_batches, &large_batches}) {
+    std::vector<SampleJob> jobs;
+    for (const auto& text : texts) jobs.push_back(job(text, 40));
+    jobs[1].adapter = nullptr;  // a neighbour with other weights
+    const auto together = run(*sampler, std::move(jobs));
+
+    for (const std::size_t i : {0, 2, 3, 4}) {
+      EXPECT_EQ(together[i].sequences[0].tokens, expected[i].sequences[0].tokens);
+      EXPECT_EQ(bits_of(together[i].sequences[0].logprobs),
+                bits_of(expected[i].sequences[0].logprobs));
+    }
+  }
+}
+
+TEST_P(Invariance, OfSamplesUnderACachedBeginning) {
+  const auto expected = alone(job(texts[1], 40));
+  Sampler sampler(model, threads, {});
+  run(sampler, {job(texts[1], 3)});
+
+  const auto again = run(sampler, {job(texts[1], 40)})[0];
+
+  EXPECT_EQ(expected.prompt_cache_hit_tokens, 0);
+  EXPECT_EQ(again.prompt_cache_hit_tokens, 64);
+  EXPECT_EQ(again.sequences, expected.sequences);
+}
+
+TEST_P(Invariance, OfSamplesWhenTheCacheIsTooSmallForAll) {
+  std::vector<SampleResponse> expected;
+  for (const auto& text : texts) expected.push_back(alone(job(text, 60)));
+  const KvLayout layout(model->config(), model->kernels(), model->config().layers);
+  Sampler sampler(model, threads, {.cache_bytes = 6 * layout.page_bytes()});
+  std::vector<SampleJob> jobs;
+  for (const auto& text : texts) jobs.push_back(job(text, 60));
+
+  const auto together = run(sampler, std::move(jobs));
+
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(together[i].sequences, expected[i].sequences);
+  EXPECT_EQ(sampler.pages().in_use(), 0U);
+}
+
+TEST_P(Invariance, OfSamplesAmongMore) {
+  auto one = job(texts[2], 20);
+  auto four = job(texts[2], 20);
+  four.request.num_samples = 4;
+
+  const auto single = alone(std::move(one));
+  const auto many = alone(std::move(four));
+
+  ASSERT_EQ(many.sequences.size(), 4U);
+  EXPECT_EQ(many.sequences[0], single.sequences[0]);
+  EXPECT_NE(many.sequences[1].tokens, many.sequences[2].tokens);
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         Invariance,
+                         ::testing::ValuesIn(all_settings()),
+                         [](const auto& test) { return name_of(test.param); });
+
+}  // namespace
+}  // namespace tinker::engine
