@@ -12,6 +12,7 @@
 #include "tinker/circuit_breaker.h"
 #include "tinker/clock.h"
 #include "tinker/download.h"
+#include "tinker/engine.h"
 #include "tinker/error.h"
 #include "tinker/event_log.h"
 #include "tinker/events.h"

@@ -24,7 +24,7 @@ struct SamplerOptions {
   std::size_t cache_bytes = std::size_t{1} << 30U;  ///< For keys and values.
   std::size_t batch_rows = 512;                     ///< Tokens that go through the layers together.
   /// The bytes of a token, for stop strings. Without it they are refused.
-  std::function<std::string_view(std::int32_t token)> token_bytes = {};
+  std::function<std::string(std::int32_t token)> token_bytes = {};
 };
 
 /// What to draw, and from what.

@@ -61,6 +61,10 @@ class Trainer {
   /// Bytes that a pass over these sequences will use besides the model and the adapter.
   [[nodiscard]] std::size_t bytes_needed(std::size_t padded_rank,
                                          std::span<const ScoredSequence> sequences) const;
+  /// Bytes that it has already.
+  [[nodiscard]] std::size_t bytes_held() const noexcept {
+    return arena_.used() + backward_.bytes_held();
+  }
 
  private:
   struct Plan {

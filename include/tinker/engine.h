@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tinker/loss.h"
+#include "tinker/result.h"
+#include "tinker/types/datum.h"
+#include "tinker/types/forward_backward.h"
+#include "tinker/types/model.h"
+#include "tinker/types/optimizer.h"
+#include "tinker/types/sample.h"
+
+/// A model on this machine, without a server: LoRA training and sampling with the calls and the
+/// types of the clients. Every call blocks until it is done.
+namespace tinker {
+
+namespace engine {
+class Adapter;
+}  // namespace engine
+
+/// In what numbers products are computed. Adapters, their gradients and all sums are float32 in
+/// both.
+enum class EnginePrecision {
+  f32,   ///< The reference: the same bits on every x86 machine.
+  bf16,  ///< Half the memory, and faster where the machine has instructions for it.
+};
+
+struct EngineOptions {
+  EnginePrecision precision = EnginePrecision::bf16;
+  std::size_t threads = 0;  ///< 0: one for each processor.
+  /// "scalar", "avx2", "avx512" or "avx512bf16"; absent: TINKER_CPU, else the fastest one.
+  std::optional<std::string> cpu = {};
+  /// For keys and values of sequences that are being sampled, and of beginnings that may come
+  /// again.
+  std::size_t cache_bytes = std::size_t{1} << 30U;
+  /// What a training call may take besides the weights; 0: what the machine has left. A call that
+  /// would take more is refused before it begins.
+  std::size_t training_bytes = 0;
+  /// The bytes of a token, for stop strings; without it requests that have some are refused.
+  std::function<std::string(std::int32_t token)> token_bytes = {};
+};
+
+/// The parameters of an adapter at one time, to sample from. A handle: copies share them.
+///
+/// Immutable.
+class AdapterSnapshot {
+ public:
+  /// The base model.
+  AdapterSnapshot() = default;
+
+ private:
+  friend class Engine;
+  friend class LocalTrainer;
+  explicit AdapterSnapshot(std::shared_ptr<const engine::Adapter> adapter)
+      : adapter_(std::move(adapter)) {}
+  std::shared_ptr<const engine::Adapter> adapter_;
+};
+
+/// An adapter in training. A handle: copies share it. Thread-safe: calls take turns.
+class LocalTrainer {
+ public:
+  /// Logprobs and loss of the data, with no change to anything.
+  [[nodiscard]] Result<ForwardBackwardOutput> forward(std::span<const Datum> data,
+                                                      LossFn loss,
+                                                      const LossFnConfig& config = {}) const;
+  /// The same, and the gradients, which are added up until the next `optim_step`. If it fails, they
+  /// are as they were.
+  Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
+                                                 LossFn loss,
+                                                 const LossFnConfig& config = {}) const;
+  /// With a loss of one's own, evaluated beside the model.
+  Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
+                                                 const loss::Formula& formula) const;
+  /// Metrics: "unclipped_grad_l2:mean". Fails for gradients that are not finite, and leaves
+  /// everything as it was.
+  Result<OptimStepResponse> optim_step(const AdamParams& params) const;
+
+  /// What it is now; later steps do not change it. Constant time.
+  [[nodiscard]] AdapterSnapshot snapshot() const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit LocalTrainer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+/// A loaded model. A handle: copies share it. Thread-safe: calls take turns, and samples that are
+/// asked for at the same time are computed together.
+class Engine {
+ public:
+  /// From a Hugging Face folder or a GGUF file. Fails with `invalid_argument`, and names the file,
+  /// the member or the tensor.
+  static Result<Engine> load(const std::filesystem::path& model, const EngineOptions& options = {});
+
+  /// A new adapter: B = 0, A from the seed.
+  [[nodiscard]] Result<LocalTrainer> create_adapter(const LoraConfig& config = {}) const;
+
+  /// One request. `base_model`, `model_path` and `sampling_session_id` are not looked at: the
+  /// snapshot says what to sample from.
+  [[nodiscard]] Result<SampleResponse> sample(const SampleRequest& request,
+                                              const AdapterSnapshot& from = {}) const;
+  /// Many of them together, answered in their order.
+  [[nodiscard]] std::vector<Result<SampleResponse>> sample(std::span<const SampleRequest> requests,
+                                                           const AdapterSnapshot& from = {}) const;
+
+ private:
+  friend class LocalTrainer;
+  struct State;
+  explicit Engine(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tinker

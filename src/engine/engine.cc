@@ -1,0 +1,214 @@
+#include "tinker/engine.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/environment.h"
+#include "engine/machine_memory.h"
+#include "engine/sampler.h"
+#include "engine/training_run.h"
+#include "tinker/rng.h"
+
+namespace tinker {
+
+/// One thread computes at a time. Who wants samples leaves the request here, and whoever finds
+/// nobody computing takes the next step for all.
+struct Engine::State {
+  /// A request that waits, or its answer.
+  struct Asked {
+    engine::SampleJob job = {};
+    std::optional<Result<SampleResponse>> answer = {};
+  };
+
+  State(std::unique_ptr<engine::ThreadPool> pool,
+        std::shared_ptr<const engine::Model> loaded,
+        const EngineOptions& given)
+      : options(given),
+        threads(std::move(pool)),
+        model(std::move(loaded)),
+        trainer(model, *threads, {}),
+        sampler(
+            model, *threads, {.cache_bytes = given.cache_bytes, .token_bytes = given.token_bytes}) {
+  }
+
+  /// Calls f while nobody else computes.
+  template <typename F>
+  auto compute(F f) {
+    std::unique_lock lock(mutex);
+    free.wait(lock, [&] { return !is_computing; });
+    is_computing = true;
+    lock.unlock();
+    auto out = f();
+    lock.lock();
+    is_computing = false;
+    free.notify_all();
+    return out;
+  }
+
+  /// Returns when all are answered.
+  void sample(std::span<const std::shared_ptr<Asked>> asked) {
+    std::unique_lock lock(mutex);
+    arrivals.insert(arrivals.end(), asked.begin(), asked.end());
+    const auto is_done = [&] {
+      return std::all_of(
+          asked.begin(), asked.end(), [](const auto& one) { return one->answer.has_value(); });
+    };
+    for (;;) {
+      free.wait(lock, [&] { return !is_computing || is_done(); });
+      if (is_done()) return;
+      is_computing = true;
+      const auto mine = std::exchange(arrivals, {});
+      lock.unlock();
+      for (const auto& one : mine) submit(one);
+      sampler.step();
+      lock.lock();
+      is_computing = false;
+      free.notify_all();
+    }
+  }
+
+  EngineOptions options;
+  std::unique_ptr<engine::ThreadPool> threads;
+  std::shared_ptr<const engine::Model> model;
+  engine::Trainer trainer;
+  engine::Sampler sampler;
+
+  std::mutex mutex;
+  std::condition_variable free;
+  bool is_computing = false;
+  std::vector<std::shared_ptr<Asked>> arrivals;
+  Rng rng = Rng::from_entropy();
+
+ private:
+  void submit(const std::shared_ptr<Asked>& one) {
+    auto id = sampler.submit(std::move(one->job), [one](Result<SampleResponse> answer) {
+      one->answer = std::move(answer);
+    });
+    if (!id.ok()) one->answer = std::move(id).error();
+  }
+};
+
+struct LocalTrainer::State {
+  State(std::shared_ptr<Engine::State> from, std::shared_ptr<const engine::Adapter> adapter)
+      : engine(std::move(from)),
+        run(engine->trainer, engine->model, *engine->threads, std::move(adapter)) {}
+
+  /// A call over these data, if there is memory for it.
+  template <typename F>
+  Result<ForwardBackwardOutput> compute(std::span<const Datum> data, F f) {
+    return engine->compute([&]() -> Result<ForwardBackwardOutput> {
+      TINKER_TRY(check_memory(data));
+      return f();
+    });
+  }
+
+  std::shared_ptr<Engine::State> engine;
+  engine::TrainingRun run;
+
+ private:
+  [[nodiscard]] Result<void> check_memory(std::span<const Datum> data) const {
+    std::vector<engine::ScoredSequence> sequences;
+    for (const auto& datum : data) {
+      TINKER_TRY(auto tokens, datum.model_input.to_tokens());
+      sequences.push_back({.tokens = std::move(tokens)});
+    }
+    const std::size_t needed =
+        engine->trainer.bytes_needed(run.adapter()->padded_rank(), sequences);
+    const std::size_t held = engine->trainer.bytes_held();
+    const std::size_t limit = engine->options.training_bytes != 0
+                                  ? engine->options.training_bytes
+                                  : engine::available_memory() + held;
+    if (needed <= limit) return {};
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = "this batch needs " + std::to_string(needed >> 20U) + " MiB, and " +
+                            std::to_string(limit >> 20U) +
+                            " MiB are left; its longest sequence decides"};
+  }
+};
+
+Result<ForwardBackwardOutput> LocalTrainer::forward(std::span<const Datum> data,
+                                                    LossFn loss,
+                                                    const LossFnConfig& config) const {
+  TINKER_TRY(const auto token_loss, engine::TokenLoss::create(loss, config));
+  return state_->compute(data, [&] { return state_->run.run(data, token_loss, false); });
+}
+
+Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Datum> data,
+                                                             LossFn loss,
+                                                             const LossFnConfig& config) const {
+  TINKER_TRY(const auto token_loss, engine::TokenLoss::create(loss, config));
+  return state_->compute(data, [&] { return state_->run.run(data, token_loss, true); });
+}
+
+Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Datum> data,
+                                                             const loss::Formula& formula) const {
+  return state_->compute(data, [&] { return state_->run.run(data, formula); });
+}
+
+Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) const {
+  return state_->engine->compute([&] { return state_->run.step(params); });
+}
+
+AdapterSnapshot LocalTrainer::snapshot() const {
+  return state_->engine->compute([&] { return AdapterSnapshot(state_->run.adapter()); });
+}
+
+Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOptions& options) {
+  auto name = options.cpu;
+  if (!name) name = base::variable({}, "TINKER_CPU");
+  TINKER_TRY(const auto path, engine::choose_cpu_path(name));
+  const auto precision =
+      options.precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16;
+  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
+  auto threads =
+      std::make_unique<engine::ThreadPool>(options.threads != 0 ? options.threads : processors);
+  TINKER_TRY(const auto files, engine::ModelFiles::open(model));
+  TINKER_TRY(auto loaded,
+             engine::Model::load(files, engine::kernels_of(path, precision), *threads));
+  return Engine(std::make_shared<State>(std::move(threads), std::move(loaded), options));
+}
+
+Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
+  if (config.rank < 1) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = "rank is " + std::to_string(config.rank) + "; expected at least 1"};
+  }
+  TINKER_TRY(auto layout,
+             engine::LoraLayout::create(state_->model->config(),
+                                        {.rank = static_cast<std::size_t>(config.rank),
+                                         .train_attn = config.train_attn,
+                                         .train_mlp = config.train_mlp,
+                                         .train_unembed = config.train_unembed}));
+  return state_->compute([&]() -> Result<LocalTrainer> {
+    const std::uint64_t seed = config.seed ? config.seed->bits() : state_->rng.next();
+    auto adapter =
+        engine::Adapter::create(*state_->model, std::move(layout), seed, *state_->threads);
+    return LocalTrainer(std::make_shared<LocalTrainer::State>(state_, std::move(adapter)));
+  });
+}
+
+Result<SampleResponse> Engine::sample(const SampleRequest& request,
+                                      const AdapterSnapshot& from) const {
+  return std::move(sample(std::span(&request, 1), from)[0]);
+}
+
+std::vector<Result<SampleResponse>> Engine::sample(std::span<const SampleRequest> requests,
+                                                   const AdapterSnapshot& from) const {
+  std::vector<std::shared_ptr<State::Asked>> asked;
+  for (const auto& request : requests) {
+    const auto& seed = request.sampling_params.seed;
+    const std::uint64_t bits =
+        seed ? seed->bits() : state_->compute([&] { return state_->rng.next(); });
+    asked.push_back(std::make_shared<State::Asked>(
+        State::Asked{.job = {.adapter = from.adapter_, .request = request, .seed = bits}}));
+  }
+  state_->sample(asked);
+  std::vector<Result<SampleResponse>> out;
+  out.reserve(asked.size());
+  for (const auto& one : asked) out.push_back(*std::move(one->answer));
+  return out;
+}
+
+}  // namespace tinker

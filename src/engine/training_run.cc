@@ -1,0 +1,107 @@
+#include "engine/training_run.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tinker::engine {
+namespace {
+
+std::string name_of_datum(std::size_t index) {
+  return "data[" + std::to_string(index) + "]";
+}
+
+/// Targets and inputs of all data, as a loss reads them.
+struct Batch {
+  std::vector<TokenLoss::Inputs> inputs = {};
+  std::vector<ScoredSequence> sequences = {};
+};
+
+Result<Batch> read(std::span<const Datum> data, const TokenLoss& loss) {
+  Batch out;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    auto inputs = loss.read(data[i]);
+    if (!inputs.ok()) return std::move(inputs).error().with_context(name_of_datum(i));
+    out.sequences.push_back(inputs->sequence);
+    out.inputs.push_back(*std::move(inputs));
+  }
+  return out;
+}
+
+std::vector<float> copy(std::span<const float> values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
+                                               const TokenLoss& loss,
+                                               bool differentiates) {
+  TINKER_TRY(const auto batch, read(data, loss));
+  ForwardBackwardOutput out;
+  out.loss_fn_output_type = "scalar";
+  double sum = 0;
+  const auto evaluate = [&](std::size_t i,
+                            std::span<const float> logprobs,
+                            std::span<float> derivatives) -> Result<void> {
+    const auto& inputs = batch.inputs[i];
+    std::vector<float> elementwise(inputs.sequence.tokens.size());
+    sum += loss.evaluate(inputs, logprobs, elementwise, derivatives);
+    out.loss_fn_outputs.push_back({{"logprobs", shaped_like(inputs.targets, copy(logprobs))},
+                                   {"elementwise_loss", TensorData(std::move(elementwise))}});
+    return {};
+  };
+  if (differentiates) {
+    TINKER_TRY(trainer_.forward_backward(*adapter_, batch.sequences, evaluate, gradients_.span()));
+  } else {
+    TINKER_TRY(trainer_.forward(adapter_.get(), batch.sequences, evaluate));
+  }
+  out.metrics["loss:sum"] = sum;
+  return out;
+}
+
+Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
+                                               const loss::Formula& formula) {
+  // The formula reads its inputs itself; only the targets are looked at here.
+  TINKER_TRY(const auto targets_only, TokenLoss::create(LossFn::cross_entropy, {}));
+  std::vector<Datum> scored;
+  for (const auto& datum : data) {
+    const auto targets = datum.loss_fn_inputs.find("target_tokens");
+    scored.push_back({.model_input = datum.model_input});
+    if (targets != datum.loss_fn_inputs.end()) scored.back().loss_fn_inputs.insert(*targets);
+  }
+  TINKER_TRY(const auto batch, read(scored, targets_only));
+  ForwardBackwardOutput out;
+  out.loss_fn_output_type = "scalar";
+  double sum = 0;
+  const auto evaluate = [&](std::size_t i,
+                            std::span<const float> logprobs,
+                            std::span<float> derivatives) -> Result<void> {
+    auto tensor = shaped_like(batch.inputs[i].targets, copy(logprobs));
+    auto result = formula.evaluate(tensor, data[i].loss_fn_inputs);
+    if (!result.ok()) return std::move(result).error().with_context(name_of_datum(i));
+    sum += result->loss;
+    std::copy(result->gradient.begin(), result->gradient.end(), derivatives.begin());
+    for (const auto& [name, value] : result->metrics) out.metrics[name] += value;
+    out.loss_fn_outputs.push_back({{"logprobs", std::move(tensor)}});
+    return {};
+  };
+  TINKER_TRY(trainer_.forward_backward(*adapter_, batch.sequences, evaluate, gradients_.span()));
+  for (auto& [name, value] : out.metrics) {
+    if (name.ends_with(":mean")) value /= static_cast<double>(data.size());
+  }
+  out.metrics["loss:sum"] = sum;
+  return out;
+}
+
+Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {
+  TINKER_TRY(auto report,
+             adam_step(*model_, threads_, *adapter_, gradients_.span(), params, state_));
+  adapter_ = std::move(report.adapter);
+  std::fill(gradients_.span().begin(), gradients_.span().end(), 0.0F);
+  OptimStepResponse out;
+  out.metrics = {{"unclipped_grad_l2:mean", report.gradient_norm}};
+  return out;
+}
+
+}  // namespace tinker::engine

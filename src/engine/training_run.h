@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "engine/losses.h"
+#include "engine/optimizer.h"
+#include "engine/trainer.h"
+#include "tinker/loss.h"
+#include "tinker/types/forward_backward.h"
+#include "tinker/types/optimizer.h"
+
+namespace tinker::engine {
+
+/// An adapter with its gradients and the state of its optimizer.
+///
+/// Thread-compatible.
+class TrainingRun {
+ public:
+  TrainingRun(Trainer& trainer,
+              std::shared_ptr<const Model> model,
+              ThreadPool& threads,
+              std::shared_ptr<const Adapter> adapter)
+      : trainer_(trainer),
+        model_(std::move(model)),
+        threads_(threads),
+        adapter_(std::move(adapter)),
+        gradients_(adapter_->layout().parameters()) {}
+
+  [[nodiscard]] const std::shared_ptr<const Adapter>& adapter() const noexcept { return adapter_; }
+
+  /// With gradients or without. Errors name the datum.
+  Result<ForwardBackwardOutput> run(std::span<const Datum> data,
+                                    const TokenLoss& loss,
+                                    bool differentiates);
+  Result<ForwardBackwardOutput> run(std::span<const Datum> data, const loss::Formula& formula);
+  Result<OptimStepResponse> step(const AdamParams& params);
+
+ private:
+  Trainer& trainer_;
+  std::shared_ptr<const Model> model_;
+  ThreadPool& threads_;
+  std::shared_ptr<const Adapter> adapter_;
+  Floats gradients_;
+  AdamState state_;
+};
+
+}  // namespace tinker::engine
