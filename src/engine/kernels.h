@@ -124,8 +124,9 @@ struct SoftmaxPart {
 
 struct AdamStep {
   float learning_rate = 0;
-  float beta1 = 0;
   float beta2 = 0;
+  float rest1 = 0;  ///< 1 - beta1
+  float rest2 = 0;  ///< 1 - beta2, of which a float beta2 would leave few digits
   float eps = 0;
   float decay = 0;        ///< learning rate times weight decay
   float correction1 = 0;  ///< 1 - beta1^step

@@ -142,9 +142,9 @@ void adam(const AdamStep& step, std::size_t n, const float* g, float* x, float* 
   for_lanes(n, [&](std::size_t i, std::size_t lanes) {
     const Lanes gradient = load_some(g + i, lanes) * broadcast(step.gradient_scale);
     const Lanes m_old = load_some(m + i, lanes);
-    const Lanes m_new = fma(gradient - m_old, broadcast(1.0F - step.beta1), m_old);
+    const Lanes m_new = fma(gradient - m_old, broadcast(step.rest1), m_old);
     const Lanes v_new = fma(gradient * gradient,
-                            broadcast(1.0F - step.beta2),
+                            broadcast(step.rest2),
                             load_some(v + i, lanes) * broadcast(step.beta2));
     const Lanes spread = square_root(v_new) / root + broadcast(step.eps);
     // The lanes behind the end hold zeros, and 0 / eps is one, too.

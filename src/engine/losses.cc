@@ -56,8 +56,9 @@ Result<double> setting(LossFn kind,
   if (found == config.end()) return otherwise;
   const auto* number = std::get_if<double>(&found->second);
   if (number == nullptr || std::isnan(*number)) {
-    return invalid(std::string(name_of(kind)) + ": loss_fn_config." + std::string(name) +
-                   " must be a number");
+    const auto* text = std::get_if<std::string>(&found->second);
+    return invalid(std::string(name_of(kind)) + ": loss_fn_config." + std::string(name) + " is " +
+                   (text == nullptr ? "nan" : "'" + *text + "'") + "; expected a number");
   }
   return *number;
 }
@@ -76,6 +77,15 @@ Result<std::vector<float>> floats_of(const Datum& datum, std::string_view name, 
   return std::vector<float>(tensor.floats().begin(), tensor.floats().end());
 }
 
+Result<void> check_rows(const TensorData& tensor, std::string_view name, std::size_t expected) {
+  const auto& shape = tensor.shape();
+  const std::size_t rows =
+      shape && !shape->empty() ? static_cast<std::size_t>(shape->front()) : tensor.size();
+  if (rows == expected) return {};
+  return invalid("loss_fn_inputs." + std::string(name) + " has " + std::to_string(rows) +
+                 " rows; expected " + std::to_string(expected) + ", one per token");
+}
+
 /// Reads the targets and where those of each position begin.
 Result<void> read_targets(const TensorData& targets, ScoredSequence& out) {
   const std::size_t n = out.tokens.size();
@@ -88,13 +98,7 @@ Result<void> read_targets(const TensorData& targets, ScoredSequence& out) {
     }
     out.targets.push_back(static_cast<std::int32_t>(id));
   }
-  const auto& shape = targets.shape();
-  const std::size_t rows =
-      shape && !shape->empty() ? static_cast<std::size_t>(shape->front()) : targets.size();
-  if (rows != n) {
-    return invalid("loss_fn_inputs.target_tokens has " + std::to_string(rows) + " rows; expected " +
-                   std::to_string(n) + ", one per token");
-  }
+  TINKER_TRY(check_rows(targets, "target_tokens", n));
   if (out.targets.size() == n) return {};
   for (std::size_t i = 0; i <= n; ++i) out.offsets.push_back(i * (out.targets.size() / n));
   return {};
@@ -152,8 +156,11 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
       return out;
     }
     TINKER_TRY(const auto weights, datum.loss_fn_inputs.find("weights")->second.to_dense());
-    if (weights.dtype() != TensorDtype::float32 || weights.size() != out.sequence.targets.size()) {
-      return invalid("loss_fn_inputs.weights must be float32, with one weight per target token");
+    TINKER_TRY(check_rows(weights, "weights", n));
+    if (weights.size() != out.sequence.targets.size()) {
+      return invalid("loss_fn_inputs.weights has " + std::to_string(weights.size()) +
+                     " elements; expected " + std::to_string(out.sequence.targets.size()) +
+                     ", one per target token");
     }
     out.weights.assign(weights.floats().begin(), weights.floats().end());
     return out;
@@ -211,6 +218,7 @@ double TokenLoss::sequence_ratio(const Inputs& inputs,
   double by_ratio = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const auto advantage = static_cast<double>(inputs.advantages[i]);
+    elementwise[i] = 0;
     if (advantage == 0) continue;
     const bool is_clipped = clipped * advantage < ratio * advantage;
     const double value = -(is_clipped ? clipped : ratio) * advantage;
@@ -220,8 +228,8 @@ double TokenLoss::sequence_ratio(const Inputs& inputs,
   }
   if (derivatives.empty()) return loss;
   for (std::size_t i = 0; i < n; ++i) {
-    if (counts(i))
-      derivatives[i] = static_cast<float>(by_ratio * ratio / static_cast<double>(counted));
+    derivatives[i] =
+        counts(i) ? static_cast<float>(by_ratio * ratio / static_cast<double>(counted)) : 0.0F;
   }
   return loss;
 }

@@ -32,7 +32,8 @@ class TokenLoss {
   };
   [[nodiscard]] Result<Inputs> read(const Datum& datum) const;
 
-  /// The loss of one datum. Writes the loss at each target and its derivatives by the logprobs.
+  /// The loss of one datum. Writes the loss at each position, and its derivatives by
+  /// the logprobs if there is room for them.
   [[nodiscard]] double evaluate(const Inputs& inputs,
                                 std::span<const float> logprobs,
                                 std::span<float> elementwise,

@@ -71,8 +71,9 @@ Result<StepReport> adam_step(const Model& model,
   const auto steps = static_cast<double>(state.step);
   AdamStep step = {
       .learning_rate = static_cast<float>(params.learning_rate),
-      .beta1 = static_cast<float>(params.beta1),
       .beta2 = static_cast<float>(params.beta2),
+      .rest1 = static_cast<float>(1.0 - params.beta1),
+      .rest2 = static_cast<float>(1.0 - params.beta2),
       .eps = static_cast<float>(params.eps),
       .decay = static_cast<float>(params.learning_rate * params.weight_decay),
       .correction1 = static_cast<float>(1.0 - std::pow(params.beta1, steps)),

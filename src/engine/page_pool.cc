@@ -71,7 +71,13 @@ void PagePool::remember(PageId page,
   if (before && !pages_[*before].content) return;
   const std::uint64_t key_before = before ? pages_[*before].content->key : first_key(adapter.get());
   const std::uint64_t key = key_of(key_before, tokens);
-  if (!by_key_.emplace(key, page).second) return;
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    // Of equal pages one is enough, unless it is of an adapter that is gone and had this address.
+    const auto& content = *pages_[known->second].content;
+    if (!content.has_adapter || !content.adapter.expired()) return;
+    forget(known->second);
+  }
+  by_key_.emplace(key, page);
   entry.content = {.key = key,
                    .key_before = key_before,
                    .adapter = adapter,

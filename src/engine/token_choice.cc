@@ -11,6 +11,8 @@ namespace {
 
 // The first guess of how many tokens have most of the probability.
 constexpr std::size_t kFirstBest = 256;
+// Divided by less, logits might not be finite.
+constexpr double kLowestTemperature = 1e-30;
 
 }  // namespace
 
@@ -19,7 +21,9 @@ Distribution::Distribution(const Kernels& kernels,
                            double temperature)
     : kernels_(kernels),
       logits_(logits),
-      scale_(temperature == 0 ? 1.0F : static_cast<float>(1.0 / temperature)),
+      scale_(temperature == 0
+                 ? 1.0F
+                 : static_cast<float>(1.0 / std::max(temperature, kLowestTemperature))),
       is_greedy_(temperature == 0) {
   for (std::size_t begin = 0; begin < logits.size(); begin += Head::kBlock) {
     parts_.push_back(kernels.softmax_part(
@@ -50,13 +54,12 @@ std::int32_t Distribution::draw(double u) const {
                                              std::min(begin + Head::kBlock, logits_.size())));
   for (float& logit : p) logit *= scale_;
   kernels_.softmax_values(p.data(), p.size(), lse_, 1.0F);
-  std::size_t last = 0;  // that is possible at all
   for (std::size_t i = 0; i < p.size(); ++i) {
-    if (p[i] > 0) last = i;
     left -= static_cast<double>(p[i]);
     if (left < 0) return static_cast<std::int32_t>(begin + i);
   }
-  return static_cast<std::int32_t>(begin + last);
+  // What rounding leaves over goes to a token that is possible.
+  return most_likely();
 }
 
 std::vector<std::int32_t> Distribution::best(std::size_t k) const {
@@ -100,7 +103,7 @@ std::int32_t Distribution::draw(double u, std::int64_t top_k, double top_p) cons
       left -= p[i];
       if (left < 0) return ids[i];
     }
-    return ids[count - 1];
+    return ids.front();
   }
 }
 
