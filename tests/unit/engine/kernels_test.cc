@@ -412,8 +412,9 @@ TEST_P(KernelsTest, SumsAndAdditions) {
 TEST_P(KernelsTest, AdamHasTheSameBitsOnEveryPath) {
   const std::size_t n = 35;
   const AdamStep step = {.learning_rate = 1e-2F,
-                         .beta1 = 0.9F,
                          .beta2 = 0.95F,
+                         .rest1 = 0.1F,
+                         .rest2 = 0.05F,
                          .eps = 1e-12F,
                          .decay = 1e-3F,
                          .correction1 = 0.1F,

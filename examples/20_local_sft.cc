@@ -1,0 +1,174 @@
+// Teaches a small instruct model a house format in half a minute: one sentence in, one label such
+// as FOOD/GOOD out. Run it with SmolLM2-135M-Instruct, a GGUF file or a folder. Things and
+// adjectives of the test are not in the training data.
+#include <array>
+#include <iostream>
+#include <string>
+
+#include <tinker/tinker.h>
+
+namespace {
+
+struct Example {
+  std::string sentence;
+  std::string label;
+};
+
+constexpr std::array<const char*, 3> kTopics = {"FOOD", "TRAVEL", "TECH"};
+constexpr std::array<std::array<const char*, 10>, 3> kThings = {
+    {{"soup", "pizza", "salad", "bread", "curry", "cake", "coffee", "burger", "pasta", "steak"},
+     {"hotel",
+      "flight",
+      "beach",
+      "tour",
+      "train ride",
+      "cruise",
+      "museum",
+      "hostel",
+      "road trip",
+      "airport"},
+     {"laptop",
+      "phone",
+      "camera",
+      "printer",
+      "tablet",
+      "keyboard",
+      "router",
+      "headset",
+      "monitor",
+      "smartwatch"}}};
+constexpr std::array<const char*, 16> kGood = {"wonderful",
+                                               "excellent",
+                                               "great",
+                                               "lovely",
+                                               "amazing",
+                                               "superb",
+                                               "fantastic",
+                                               "perfect",
+                                               "splendid",
+                                               "pleasant",
+                                               "brilliant",
+                                               "good",
+                                               "delightful",
+                                               "outstanding",
+                                               "terrific",
+                                               "marvelous"};
+constexpr std::array<const char*, 16> kBad = {"terrible",
+                                              "awful",
+                                              "horrible",
+                                              "poor",
+                                              "dreadful",
+                                              "bad",
+                                              "disgusting",
+                                              "boring",
+                                              "broken",
+                                              "disappointing",
+                                              "nasty",
+                                              "useless",
+                                              "miserable",
+                                              "lousy",
+                                              "appalling",
+                                              "pathetic"};
+constexpr std::size_t kTrainedThings = 8;
+constexpr std::size_t kTrainedAdjectives = 12;
+
+std::string sentence(std::size_t pattern, const std::string& thing, const std::string& adjective) {
+  switch (pattern % 5) {
+    case 0: return "The " + thing + " was " + adjective + ".";
+    case 1: return "What a " + adjective + " " + thing + "!";
+    case 2: return "I found the " + thing + " " + adjective + " and told my friends about it.";
+    case 3: return "My sister says the " + thing + " is " + adjective + ".";
+    default: return "We had a " + adjective + " " + thing + " yesterday.";
+  }
+}
+
+/// All things with all adjectives: those to train on, or the others, of which every second is left
+/// out.
+std::vector<Example> examples(bool is_test) {
+  std::vector<Example> out;
+  std::size_t count = 0;
+  for (std::size_t topic = 0; topic < kTopics.size(); ++topic) {
+    for (std::size_t t = 0; t < kThings[topic].size(); ++t) {
+      for (std::size_t a = 0; a < kGood.size(); ++a) {
+        if ((t >= kTrainedThings) != is_test || (a >= kTrainedAdjectives) != is_test) continue;
+        for (const bool is_good : {true, false}) {
+          if (is_test && ++count % 2 == 0) continue;
+          out.push_back(
+              {.sentence = sentence(out.size(), kThings[topic][t], is_good ? kGood[a] : kBad[a]),
+               .label = std::string(kTopics[topic]) + (is_good ? "/GOOD" : "/BAD")});
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// A chat of one question, up to where the answer begins.
+std::vector<std::int32_t> prompt(const tinker::Tokenizer& tokenizer, const std::string& question) {
+  return tokenizer.encode("<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n",
+                          {.add_special_tokens = false, .parse_special = true});
+}
+
+/// Question and answer, with a loss on the answer only.
+tinker::Datum datum(const tinker::Tokenizer& tokenizer, const Example& example) {
+  auto text = prompt(tokenizer, example.sentence);
+  const std::size_t asked = text.size();
+  const auto answer = tokenizer.encode(example.label + "<|im_end|>",
+                                       {.add_special_tokens = false, .parse_special = true});
+  text.insert(text.end(), answer.begin(), answer.end());
+  std::vector<float> weights(text.size() - 1, 1.0F);
+  std::fill_n(weights.begin(), asked - 1, 0.0F);
+  return {
+      .model_input = tinker::ModelInput::from_tokens({text.begin(), text.end() - 1}),
+      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())},
+                         {"weights", std::move(weights)}}};
+}
+
+/// How many of the test sentences get their label; shows the first four.
+std::size_t evaluate(const tinker::Engine& engine,
+                     const tinker::Tokenizer& tokenizer,
+                     const tinker::AdapterSnapshot& from) {
+  const auto items = examples(true);
+  std::vector<tinker::SampleRequest> requests;
+  for (const auto& item : items) {
+    requests.push_back({.prompt = tinker::ModelInput::from_tokens(prompt(tokenizer, item.sentence)),
+                        .sampling_params = {.max_tokens = 12, .temperature = 0}});
+  }
+  const auto answers = engine.sample(requests, from);
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto text =
+        tokenizer.decode(answers[i].value().sequences[0].tokens, {.skip_special_tokens = true});
+    if (text == items[i].label) ++right;
+    if (i < 4) std::cout << "  " << items[i].sentence << " -> " << text << '\n';
+  }
+  std::cout << right << " of " << items.size() << " right\n";
+  return right;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::cerr << "usage: 20_local_sft MODEL\n";
+    return 2;
+  }
+  const auto engine = tinker::Engine::load(argv[1]).value();
+  const auto tokenizer = tinker::Tokenizer::load(argv[1]).value();
+  const auto trainer =
+      engine.create_adapter({.rank = 16, .seed = 1, .train_unembed = false}).value();
+  evaluate(engine, tokenizer, {});
+
+  constexpr int kSteps = 30;
+  const auto data = examples(false);
+  tinker::Rng rng(1);
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<tinker::Datum> batch;
+    for (int i = 0; i < 8; ++i) batch.push_back(datum(tokenizer, data[rng.below(data.size())]));
+    const auto output = trainer.forward_backward(batch, tinker::LossFn::cross_entropy).value();
+    trainer.optim_step({.learning_rate = 1e-3 * (1.0 - static_cast<double>(step) / kSteps)})
+        .value();
+    if (step % 10 == 0) std::cout << "step " << step << ": loss " << output.loss().value() << '\n';
+  }
+  return evaluate(engine, tokenizer, trainer.snapshot()) >= 22 ? 0 : 1;
+}
