@@ -32,8 +32,14 @@ struct GroupMembers {
   std::size_t count = 0;
 };
 constexpr GroupMembers members_of(LoraGroup group) {
-  constexpr std::array<GroupMembers, 5> kMembers = {{{0, 3}, {3, 1}, {4, 2}, {6, 1}, {0, 1}}};
-  return kMembers[static_cast<std::size_t>(group)];
+  switch (group) {
+    case LoraGroup::qkv: return {.first = 0, .count = 3};
+    case LoraGroup::o: return {.first = 3, .count = 1};
+    case LoraGroup::gate_up: return {.first = 4, .count = 2};
+    case LoraGroup::down: return {.first = 6, .count = 1};
+    case LoraGroup::head: break;
+  }
+  return {.first = 0, .count = 1};
 }
 
 /// One adapted matrix: where its factors lie among the parameters. A: (rank, in)  B^T: (rank, out)

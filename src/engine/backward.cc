@@ -331,7 +331,7 @@ void Backward::rotate_back(const Forward& forward, std::size_t layer, const Laye
         return;
       }
       const float inverse = plain.rms_norm(raw, gain.data(), n, config.rms_eps, unused.data());
-      std::fill(d_raw.begin(), d_raw.end(), 0.0F);
+      std::ranges::fill(d_raw, 0.0F);
       kernels.rms_norm_backward(turned.data(), raw, gain.data(), inverse, n, d_raw.data());
       kernels.to_elements(d_raw.data(), n, out);
     };

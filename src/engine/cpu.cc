@@ -46,14 +46,14 @@ std::vector<CpuPath> cpu_paths() {
 Result<CpuPath> choose_cpu_path(const std::optional<std::string>& name) {
   const auto paths = cpu_paths();
   if (!name) return paths.back();
-  const auto found = std::find(kNames.begin(), kNames.end(), *name);
+  const auto found = std::ranges::find(kNames, *name);
   if (found == kNames.end()) {
     return Error{
         .code = ErrorCode::invalid_argument,
         .message = "no kernels are called '" + *name + "'; this machine has " + list(paths)};
   }
   const auto path = static_cast<CpuPath>(found - kNames.begin());
-  if (std::find(paths.begin(), paths.end(), path) == paths.end()) {
+  if (std::ranges::find(paths, path) == paths.end()) {
     return Error{
         .code = ErrorCode::invalid_argument,
         .message = "this machine cannot run the kernels '" + *name + "'; it has " + list(paths)};

@@ -1,5 +1,6 @@
 #include "tinker/engine.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -52,8 +53,7 @@ struct Engine::State {
     std::unique_lock lock(mutex);
     arrivals.insert(arrivals.end(), asked.begin(), asked.end());
     const auto is_done = [&] {
-      return std::all_of(
-          asked.begin(), asked.end(), [](const auto& one) { return one->answer.has_value(); });
+      return std::ranges::all_of(asked, [](const auto& one) { return one->answer.has_value(); });
     };
     for (;;) {
       free.wait(lock, [&] { return !is_computing || is_done(); });

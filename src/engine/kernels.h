@@ -6,7 +6,7 @@
 #include "engine/cpu.h"
 
 /// The inner loops of the engine. They are written once, over vectors of sixteen floats, and
-/// compiled for each instruction set (`kernels_*.cc`); which ones run is chosen when the program
+/// compiled for each instruction set (`kernels/*.cc`); which ones run is chosen when the program
 /// starts.
 ///
 /// The order of every sum is fixed by the operands alone, and every product that is added is fused.

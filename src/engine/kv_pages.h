@@ -8,6 +8,11 @@
 
 namespace tinker::engine {
 
+/// Pages that hold so many tokens.
+constexpr std::size_t pages_for(std::size_t tokens) {
+  return (tokens + kKeyBlock - 1) / kKeyBlock;
+}
+
 /// How the keys and values of `kKeyBlock` positions lie in a page: for each layer and each head of
 /// them, a block of keys (head_dim, kKeyBlock) and one of values (kKeyBlock, value_stride).
 struct KvLayout {

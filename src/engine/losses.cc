@@ -116,8 +116,7 @@ Result<TokenLoss> TokenLoss::create(LossFn kind, const LossFnConfig& config) {
   }
   const auto known = known_of(kind);
   for (const auto& [name, value] : config) {
-    if (std::find(known.settings.begin(), known.settings.end(), name) != known.settings.end())
-      continue;
+    if (std::ranges::find(known.settings, name) != known.settings.end()) continue;
     return invalid(std::string(name_of(kind)) + ": no setting '" + name + "'; it has " +
                    list(known.settings));
   }
@@ -136,7 +135,7 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
   TINKER_TRY(datum.validate());
   const auto known = known_of(kind_);
   for (const auto& [name, tensor] : datum.loss_fn_inputs) {
-    if (std::find(known.inputs.begin(), known.inputs.end(), name) != known.inputs.end()) continue;
+    if (std::ranges::find(known.inputs, name) != known.inputs.end()) continue;
     return invalid("loss_fn_inputs." + name + ": " + std::string(name_of(kind_)) +
                    " has no such input; it takes " + list(known.inputs));
   }
@@ -266,8 +265,8 @@ double TokenLoss::evaluate(const Inputs& inputs,
 }
 
 TensorData shaped_like(const TensorData& targets, std::vector<float> values) {
-  auto shape = targets.shape();
-  if (!shape) return TensorData(std::move(values));
+  const auto& shape = targets.shape();
+  if (!shape) return {std::move(values)};
   return {TensorData::Values(Buffer<float>(std::move(values))), shape};
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/trainer.h"
+#include "engine/scored_sequence.h"
 #include "tinker/result.h"
 #include "tinker/types/datum.h"
 #include "tinker/types/forward_backward.h"

@@ -12,6 +12,11 @@ namespace {
 // Parameters that are one unit of work, and one part of a norm.
 constexpr std::size_t kPart = 4096;
 
+/// Of a whole; not a number is none.
+bool is_share(double beta) {
+  return beta >= 0 && beta < 1;
+}
+
 Result<void> check(const AdamParams& params) {
   const auto refuse = [](const char* name, double value, const char* expected) {
     return Error{
@@ -20,10 +25,8 @@ Result<void> check(const AdamParams& params) {
   };
   if (!std::isfinite(params.learning_rate))
     return refuse("learning_rate", params.learning_rate, "a finite number");
-  if (!(params.beta1 >= 0 && params.beta1 < 1))
-    return refuse("beta1", params.beta1, "0 <= beta1 < 1");
-  if (!(params.beta2 >= 0 && params.beta2 < 1))
-    return refuse("beta2", params.beta2, "0 <= beta2 < 1");
+  if (!is_share(params.beta1)) return refuse("beta1", params.beta1, "0 <= beta1 < 1");
+  if (!is_share(params.beta2)) return refuse("beta2", params.beta2, "0 <= beta2 < 1");
   if (!(params.eps >= 0) || !std::isfinite(params.eps))
     return refuse("eps", params.eps, "at least 0");
   if (!std::isfinite(params.weight_decay))

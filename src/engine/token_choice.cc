@@ -33,8 +33,7 @@ Distribution::Distribution(const Kernels& kernels,
 }
 
 std::int32_t Distribution::most_likely() const {
-  return static_cast<std::int32_t>(std::max_element(logits_.begin(), logits_.end()) -
-                                   logits_.begin());
+  return static_cast<std::int32_t>(std::ranges::max_element(logits_) - logits_.begin());
 }
 
 std::int32_t Distribution::draw(double u) const {

@@ -4,13 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace tinker::engine {
 namespace {
-
-std::size_t pages_of(std::size_t tokens) {
-  return (tokens + kKeyBlock - 1) / kKeyBlock;
-}
 
 Error invalid(std::string message) {
   return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
@@ -27,6 +24,7 @@ Trainer::Trainer(std::shared_ptr<const Model> model,
       forward_(*model_, threads),
       backward_(*model_, threads),
       head_(*model_, threads),
+      head_backward_(*model_, threads, head_, backward_),
       kv_(model_->config(), model_->kernels(), model_->config().layers) {}
 
 Result<void> Trainer::check(std::span<const ScoredSequence> sequences) const {
@@ -43,7 +41,7 @@ Result<void> Trainer::check(std::span<const ScoredSequence> sequences) const {
     for (const auto& [name, ids] :
          {std::pair("token ", &sequence.tokens), std::pair("target ", &sequence.targets)}) {
       for (const auto id : *ids) {
-        if (id >= 0 && static_cast<std::size_t>(id) < config.vocab_size) continue;
+        if (id >= 0 && std::cmp_less(id, config.vocab_size)) continue;
         return invalid(where + name + std::to_string(id) + "; expected 0 to " +
                        std::to_string(config.vocab_size - 1));
       }
@@ -56,7 +54,7 @@ std::vector<Trainer::MicroBatch> Trainer::cut(std::span<const ScoredSequence> se
   std::vector<MicroBatch> out;
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const std::size_t more = pages_of(sequences[i].tokens.size()) * kKeyBlock;
+    const std::size_t more = pages_for(sequences[i].tokens.size()) * kKeyBlock;
     if (out.empty() || tokens + more > options_.micro_batch_tokens) {
       out.push_back({.first = i});
       tokens = 0;
@@ -76,7 +74,7 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
     std::size_t pages = 0;
     for (const auto& sequence : sequences.subspan(batch.first, batch.count)) {
       rows += sequence.tokens.size();
-      pages += pages_of(sequence.tokens.size());
+      pages += pages_for(sequence.tokens.size());
     }
     out.shape.rows = std::max(out.shape.rows, rows);
     out.pages = std::max(out.pages, pages);
@@ -117,14 +115,10 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
     states_.push_back(state);
   }
   normed_ = rows.elements(arena, config.hidden_size);
-  active_normed_ = rows.elements(arena, config.hidden_size);
   low_ = rows.low(arena, LoraGroup::head);
-  active_low_ = rows.low(arena, LoraGroup::head);
   logits_ = rows.floats(arena, Head::kBlock);
-  d_logits_ = rows.elements(arena, Head::kBlock);
-  d_normed_ = rows.floats(arena, config.hidden_size);
-  d_low_ = rows.floats(arena, plan.shape.padded_rank);
-  d_low_elements_ = rows.low(arena, LoraGroup::head);
+  head_backward_.lay_out(rows, plan.shape.padded_rank, arena);
+  unused_ = rows.floats(arena, config.hidden_size);
   d_x_ = rows.floats(arena, config.hidden_size);
 }
 
@@ -150,7 +144,7 @@ Result<void> Trainer::forward_backward(const Adapter& adapter,
                                        std::span<float> gradients) {
   const std::vector<float> before(gradients.begin(), gradients.end());
   auto done = run(&adapter, sequences, loss, gradients);
-  if (!done.ok()) std::copy(before.begin(), before.end(), gradients.begin());
+  if (!done.ok()) std::ranges::copy(before, gradients.begin());
   return done;
 }
 
@@ -173,13 +167,24 @@ Result<void> Trainer::run(const Adapter* adapter,
     }
     if (!differentiates) continue;
     backward_.begin(plan_.shape, *adapter, ranges_, gradients);
-    head_backward(*adapter, mine, gradients);
+    head_backward_.run(*adapter,
+                       {.sequences = mine,
+                        .rows = rows_,
+                        .ranges = ranges_,
+                        .d_logprobs = d_logprobs_,
+                        .lse = lse_,
+                        .x = inputs_.back(),
+                        .normed = normed_,
+                        .low = low_,
+                        .logits = logits_},
+                       gradients,
+                       d_x_);
     for (std::size_t layer = model_->config().layers; layer-- > 0;) {
       const std::size_t kept = plan_.keeps_layers ? layer : 0;
       auto& state = states_[kept];
       if (!plan_.keeps_layers) {
         state.x = inputs_[layer];
-        forward_.layer(layer, state, kv_, 0, d_normed_);  // its output is not needed again
+        forward_.layer(layer, state, kv_, 0, unused_);
       }
       backward_.layer(forward_, layer, state, kv_, kept, d_x_);
     }
@@ -200,7 +205,7 @@ void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequ
                        .sequence = static_cast<std::uint32_t>(i),
                        .position = position});
     }
-    pages_.emplace_back(free_pages_.data() + page, pages_of(tokens.size()));
+    pages_.emplace_back(free_pages_.data() + page, pages_for(tokens.size()));
     page += pages_.back().size();
   }
   runs_ = {{.adapter = adapter, .first = 0, .count = rows_.size()}};
@@ -256,130 +261,6 @@ void Trainer::score(std::span<const ScoredSequence> sequences) {
       lse_[i] = log_sum_exp({parts_.data() + i * blocks, blocks});
       for_targets(i, [&](std::size_t /*target*/, float& logprob) { logprob -= lse_[i]; });
     }
-  });
-}
-
-void Trainer::head_backward(const Adapter& adapter,
-                            std::span<const ScoredSequence> sequences,
-                            std::span<float> gradients) {
-  const auto& config = model_->config();
-  const auto& kernels = model_->kernels();
-  // Rows that have a gradient, side by side.
-  std::vector<std::size_t> active;
-  std::vector<RowRange> ranges;
-  std::vector<float> sums;  // of the derivatives by the logprobs of a row
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    const std::size_t first = active.size();
-    for (std::size_t position = 0; position < ranges_[i].count; ++position) {
-      float sum = 0;
-      bool is_active = false;
-      for (std::size_t t = sequences[i].begin_of(position); t < sequences[i].begin_of(position + 1);
-           ++t) {
-        sum += d_logprobs_[i][t];
-        is_active = is_active || d_logprobs_[i][t] != 0;
-      }
-      if (!is_active) continue;
-      active.push_back(ranges_[i].first + position);
-      sums.push_back(sum);
-    }
-    if (active.size() > first) ranges.push_back({.first = first, .count = active.size() - first});
-  }
-  const std::size_t count = active.size();
-  std::memset(d_x_.data, 0, rows_.size() * d_x_.stride * sizeof(float));
-  if (count == 0) return;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::memcpy(
-        active_normed_.row(i), normed_.row(active[i]), normed_.stride * kernels.element_bytes);
-    std::memcpy(active_low_.row(i), low_.row(active[i]), low_.stride * kernels.element_bytes);
-  }
-  std::memset(d_normed_.data, 0, count * d_normed_.stride * sizeof(float));
-  std::memset(d_low_.data, 0, count * d_low_.stride * sizeof(float));
-
-  const std::vector<AdapterRun> runs = {{.adapter = &adapter, .first = 0, .count = count}};
-  const Head::Rows rows = {
-      .count = count, .runs = runs, .normed = active_normed_, .low = active_low_};
-  const auto* lora = adapter.find(0, LoraGroup::head);
-  const auto for_active = [&](auto f) {
-    constexpr std::size_t kRows = 16;
-    threads_.run((count + kRows - 1) / kRows, [&](std::size_t unit, std::size_t /*thread*/) {
-      for (std::size_t i = unit * kRows; i < std::min(count, (unit + 1) * kRows); ++i) f(i);
-    });
-  };
-  for (std::size_t block = 0; block < head_.blocks(); ++block) {
-    const std::size_t begin = block * Head::kBlock;
-    const std::size_t size = head_.block_size(block);
-    head_.logits(rows, block, logits_);
-    for_active([&](std::size_t i) {
-      const auto& row = rows_[active[i]];
-      const auto& sequence = sequences[row.sequence];
-      kernels.softmax_values(logits_.row(i), size, lse_[active[i]], -sums[i]);
-      for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
-           ++t) {
-        const auto target = static_cast<std::size_t>(sequence.targets[t]);
-        if (target < begin || target >= begin + size) continue;
-        logits_.row(i)[target - begin] += d_logprobs_[row.sequence][t];
-      }
-      kernels.to_elements(logits_.row(i), size, d_logits_.row(i));
-      std::memset(d_logits_.row(i, size),
-                  0,
-                  (round_up(size, kernels.group) - size) * kernels.element_bytes);
-    });
-    if (head_block_.k() != size) head_block_ = PackedMatrix(kernels, config.hidden_size, size);
-    threads_.run(head_block_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
-      head_block_.set_transposed_panel(panel, model_->head(), block * Head::kBlockPanels);
-    });
-    std::vector<Product> products(1);
-    products[0] = {
-        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
-    products[0].terms[0] = {.a = d_logits_.data, .a_stride = d_logits_.stride, .w = &head_block_};
-    if (lora != nullptr) {
-      products.push_back(
-          {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add});
-      products[1].terms[0] = {.a = d_logits_.data,
-                              .a_stride = d_logits_.stride,
-                              .w = &lora->b_transposed[0],
-                              .first_k = begin,
-                              .k = size};
-    }
-    multiply(threads_, kernels, products);
-    if (lora == nullptr) continue;
-    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
-    backward_.add({.u = active_low_,
-                   .scale = adapter.layout().scale(),
-                   .x = d_logits_,
-                   .columns = size,
-                   .g = gradients.data() + module.b + begin,
-                   .g_stride = module.out},
-                  ranges);
-  }
-  if (lora != nullptr) {
-    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
-    for_active([&](std::size_t i) {
-      kernels.to_elements(d_low_.row(i), adapter.padded_rank(), d_low_elements_.row(i));
-    });
-    backward_.add({.u = d_low_elements_,
-                   .x = active_normed_,
-                   .columns = module.in,
-                   .g = gradients.data() + module.a,
-                   .g_stride = module.in},
-                  ranges);
-    Product product = {
-        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
-    product.terms[0] = {
-        .a = d_low_elements_.data, .a_stride = d_low_elements_.stride, .w = &lora->a_transposed[0]};
-    multiply(threads_, kernels, {&product, 1});
-  }
-  for_active([&](std::size_t i) {
-    std::vector<std::byte> unused(config.hidden_size * kernels.element_bytes);
-    const float* x = inputs_.back().row(active[i]);
-    const float inverse = kernels.rms_norm(
-        x, model_->final_norm().data(), config.hidden_size, config.rms_eps, unused.data());
-    kernels.rms_norm_backward(d_normed_.row(i),
-                              x,
-                              model_->final_norm().data(),
-                              inverse,
-                              config.hidden_size,
-                              d_x_.row(active[i]));
   });
 }
 

@@ -10,21 +10,11 @@
 #include "engine/backward.h"
 #include "engine/forward.h"
 #include "engine/head.h"
+#include "engine/head_backward.h"
+#include "engine/scored_sequence.h"
 #include "tinker/result.h"
 
 namespace tinker::engine {
-
-/// Tokens, and what is scored after each of them.
-struct ScoredSequence {
-  std::vector<std::int32_t> tokens = {};
-  std::vector<std::int32_t> targets = {};
-  /// Where the targets of each position begin, and where the last ones end; empty: one target each.
-  std::vector<std::size_t> offsets = {};
-
-  [[nodiscard]] std::size_t begin_of(std::size_t position) const {
-    return offsets.empty() ? position : offsets[position];
-  }
-};
 
 struct TrainerOptions {
   /// Tokens that go through the layers together. Longer sequences go alone.
@@ -90,9 +80,6 @@ class Trainer {
   void begin(const Adapter* adapter, std::span<const ScoredSequence> sequences);
   void run_layers(bool keep);
   void score(std::span<const ScoredSequence> sequences);
-  void head_backward(const Adapter& adapter,
-                     std::span<const ScoredSequence> sequences,
-                     std::span<float> gradients);
 
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;
@@ -100,6 +87,7 @@ class Trainer {
   Forward forward_;
   Backward backward_;
   Head head_;
+  HeadBackward head_backward_;
 
   Plan plan_;
   Arena arena_;
@@ -109,15 +97,9 @@ class Trainer {
   std::vector<LayerState> states_;  // of each layer, or one for all
   ElementRows normed_;              // (rows, hidden)
   ElementRows low_;                 // (rows, padded rank)
-  ElementRows active_normed_;       // rows that have a gradient
-  ElementRows active_low_;
-  FloatRows logits_;      // (rows, block)
-  ElementRows d_logits_;  // (rows, block)
-  FloatRows d_normed_;    // (rows, hidden)
-  FloatRows d_low_;       // (rows, padded rank)
-  ElementRows d_low_elements_;
-  FloatRows d_x_;            // (rows, hidden)
-  PackedMatrix head_block_;  // (hidden, block): a block of the head, transposed
+  FloatRows logits_;                // (rows, block)
+  FloatRows unused_;                // (rows, hidden): a layer's output that is known already
+  FloatRows d_x_;                   // (rows, hidden)
 
   // Of the micro-batch:
   std::vector<TokenRow> rows_;

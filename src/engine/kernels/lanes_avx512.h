@@ -1,5 +1,5 @@
 // Sixteen floats in one register of AVX-512.
-// Included by the kernels_*.cc that are compiled for it, inside their anonymous namespaces.
+// Included by the kernels/*.cc that are compiled for it, inside their anonymous namespaces.
 
 struct Lanes {
   __m512 v;

@@ -1,8 +1,8 @@
 // Products: panels of packed weights, small ones of attention, gradients of adapters.
-// Included by kernels_impl.h.
+// Included by impl.h.
 #pragma once
 
-#include "engine/kernels_lanes.h"
+#include "engine/kernels/lanes.h"
 
 /// Rows of a tile of so many vectors that leave registers for the operands.
 constexpr int most_rows(int vectors) {

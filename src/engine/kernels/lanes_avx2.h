@@ -1,5 +1,5 @@
 // Sixteen floats in two registers of AVX2.
-// Included by one kernels_*.cc only, inside its anonymous namespace.
+// Included by one .cc only, inside its anonymous namespace.
 
 struct Lanes {
   __m256 low;

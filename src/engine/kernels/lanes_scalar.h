@@ -1,5 +1,5 @@
 // Sixteen floats with nothing but the language: what every machine has, and what the others are
-// compared with. Included by one kernels_*.cc only, inside its anonymous namespace.
+// compared with. Included by one .cc only, inside its anonymous namespace.
 
 struct Lanes {
   float v[16];

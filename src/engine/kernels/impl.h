@@ -1,10 +1,10 @@
 // All kernels over the `Lanes` of whoever includes this, and the table of them.
-// Included by kernels_*.cc in its anonymous namespace, after lanes_*.h.
+// Included by kernels/*.cc in its anonymous namespace, after lanes_*.h.
 
-#include "engine/kernels_attention.h"
-#include "engine/kernels_lanes.h"
-#include "engine/kernels_products.h"
-#include "engine/kernels_rows.h"
+#include "engine/kernels/attention.h"
+#include "engine/kernels/lanes.h"
+#include "engine/kernels/products.h"
+#include "engine/kernels/rows.h"
 
 template <typename E>
 constexpr Kernels make_kernels(CpuPath path) {

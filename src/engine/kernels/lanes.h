@@ -1,7 +1,7 @@
 // The kernels, over the `Lanes` of whoever includes this. Everything is in the anonymous namespace
 // of that file and no inline function of the standard library is called: the linker keeps one copy
 // of those, and it might be the one that was compiled for instructions the machine does not have.
-// Included by kernels_*.cc, after lanes_*.h.
+// Included by kernels/*.cc, after lanes_*.h.
 #pragma once
 
 /// exp in sixteen lanes, within 2 units in the last place; 0 below -87.

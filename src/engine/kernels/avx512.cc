@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "base/half.h"
-#include "engine/kernel_tables.h"
+#include "engine/kernels/tables.h"
 
 namespace tinker::engine {
 namespace {
@@ -14,7 +14,7 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-#include "engine/lanes_avx512.h"
+#include "engine/kernels/lanes_avx512.h"
 
 inline Lanes even_of(Pairs a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(a.bits, 16))};
@@ -27,7 +27,7 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return fma(even_of(a), even_of(b), fma(odd_of(a), odd_of(b), sum));
 }
 
-#include "engine/kernels_impl.h"
+#include "engine/kernels/impl.h"
 
 }  // namespace
 

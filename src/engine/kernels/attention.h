@@ -1,8 +1,8 @@
 // Attention, forward and backward: blocks of keys in order, with a running soft-max. All sums are
-// of floats. Included by kernels_impl.h.
+// of floats. Included by impl.h.
 #pragma once
 
-#include "engine/kernels_products.h"
+#include "engine/kernels/products.h"
 
 constexpr std::size_t kTileRows = kAttentionRows;
 constexpr std::size_t kBlockVectors = kKeyBlock / kLanes;

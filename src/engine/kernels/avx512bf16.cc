@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "base/half.h"
-#include "engine/kernel_tables.h"
+#include "engine/kernels/tables.h"
 
 namespace tinker::engine {
 namespace {
@@ -14,7 +14,7 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-#include "engine/lanes_avx512.h"
+#include "engine/kernels/lanes_avx512.h"
 
 /// sum + odd * odd, then + even * even.
 inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
@@ -22,7 +22,7 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
       sum.v, reinterpret_cast<__m512bh>(a.bits), reinterpret_cast<__m512bh>(b.bits))};
 }
 
-#include "engine/kernels_impl.h"
+#include "engine/kernels/impl.h"
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 
 #include "engine/kernels.h"
 
-/// The tables of kernels_*.cc, each compiled for its instructions. Constants: they may be looked at
+/// The tables of kernels/*.cc, each compiled for its instructions. Constants: they may be looked at
 /// on any machine.
 namespace tinker::engine {
 

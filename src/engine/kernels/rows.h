@@ -1,8 +1,8 @@
 // What is done row by row: norms, rotations, gates, soft-max, the optimizer.
-// Included by kernels_impl.h.
+// Included by impl.h.
 #pragma once
 
-#include "engine/kernels_lanes.h"
+#include "engine/kernels/lanes.h"
 
 template <typename E>
 float rms_norm(const float* x, const float* gain, std::size_t n, float eps, void* out) {

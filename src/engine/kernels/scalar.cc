@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "base/half.h"
-#include "engine/kernel_tables.h"
+#include "engine/kernels/tables.h"
 
 namespace tinker::engine {
 namespace {
@@ -12,13 +12,13 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-#include "engine/lanes_scalar.h"
+#include "engine/kernels/lanes_scalar.h"
 
 inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return fma(a.even, b.even, fma(a.odd, b.odd, sum));
 }
 
-#include "engine/kernels_impl.h"
+#include "engine/kernels/impl.h"
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "base/half.h"
-#include "engine/kernel_tables.h"
+#include "engine/kernels/tables.h"
 
 namespace tinker::engine {
 namespace {
@@ -14,7 +14,7 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-#include "engine/lanes_avx2.h"
+#include "engine/kernels/lanes_avx2.h"
 
 inline __m256 dot(__m256i a, __m256i b, __m256 sum) {
   const __m256i mask = _mm256_set1_epi32(static_cast<int>(0xFFFF0000U));
@@ -26,7 +26,7 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return {dot(a.low, b.low, sum.low), dot(a.high, b.high, sum.high)};
 }
 
-#include "engine/kernels_impl.h"
+#include "engine/kernels/impl.h"
 
 }  // namespace
 

@@ -1,0 +1,159 @@
+#include "engine/head_backward.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tinker::engine {
+
+void HeadBackward::lay_out(const ActivationPlan& plan, std::size_t padded_rank, Arena& arena) {
+  const std::size_t hidden = model_.config().hidden_size;
+  normed_ = plan.elements(arena, hidden);
+  low_ = plan.low(arena, LoraGroup::head);
+  d_logits_ = plan.elements(arena, Head::kBlock);
+  d_normed_ = plan.floats(arena, hidden);
+  d_low_ = plan.floats(arena, padded_rank);
+  d_low_elements_ = plan.low(arena, LoraGroup::head);
+}
+
+template <typename F>
+void HeadBackward::for_active(F f) const {
+  constexpr std::size_t kRows = 16;
+  threads_.run((active_.size() + kRows - 1) / kRows, [&](std::size_t unit, std::size_t /*thread*/) {
+    for (std::size_t i = unit * kRows; i < std::min(active_.size(), (unit + 1) * kRows); ++i) f(i);
+  });
+}
+
+void HeadBackward::gather(const HeadState& state) {
+  active_.clear();
+  ranges_.clear();
+  sums_.clear();
+  for (std::size_t i = 0; i < state.ranges.size(); ++i) {
+    const auto& sequence = state.sequences[i];
+    const std::size_t first = active_.size();
+    for (std::size_t position = 0; position < state.ranges[i].count; ++position) {
+      float sum = 0;
+      bool is_active = false;
+      for (std::size_t t = sequence.begin_of(position); t < sequence.begin_of(position + 1); ++t) {
+        sum += state.d_logprobs[i][t];
+        is_active = is_active || state.d_logprobs[i][t] != 0;
+      }
+      if (!is_active) continue;
+      active_.push_back(state.ranges[i].first + position);
+      sums_.push_back(sum);
+    }
+    if (active_.size() > first)
+      ranges_.push_back({.first = first, .count = active_.size() - first});
+  }
+  for_active([&](std::size_t i) {
+    const std::size_t bytes = model_.kernels().element_bytes;
+    std::memcpy(normed_.row(i), state.normed.row(active_[i]), normed_.stride * bytes);
+    std::memcpy(low_.row(i), state.low.row(active_[i]), low_.stride * bytes);
+    std::memset(d_normed_.row(i), 0, d_normed_.stride * sizeof(float));
+    std::memset(d_low_.row(i), 0, d_low_.stride * sizeof(float));
+  });
+}
+
+/// d_logits = (one at the targets - soft-max), each times its derivative.
+void HeadBackward::differentiate_block(const HeadState& state, std::size_t block) {
+  const auto& kernels = model_.kernels();
+  const std::size_t begin = block * Head::kBlock;
+  const std::size_t size = head_.block_size(block);
+  for_active([&](std::size_t i) {
+    const auto& row = state.rows[active_[i]];
+    const auto& sequence = state.sequences[row.sequence];
+    float* logits = state.logits.row(i);
+    kernels.softmax_values(logits, size, state.lse[active_[i]], -sums_[i]);
+    for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
+         ++t) {
+      const auto target = static_cast<std::size_t>(sequence.targets[t]);
+      if (target < begin || target >= begin + size) continue;
+      logits[target - begin] += state.d_logprobs[row.sequence][t];
+    }
+    kernels.to_elements(logits, size, d_logits_.row(i));
+    std::memset(
+        d_logits_.row(i, size), 0, (round_up(size, kernels.group) - size) * kernels.element_bytes);
+  });
+}
+
+void HeadBackward::run(const Adapter& adapter,
+                       const HeadState& state,
+                       std::span<float> gradients,
+                       const FloatRows& d_x) {
+  const auto& config = model_.config();
+  const auto& kernels = model_.kernels();
+  std::memset(d_x.data, 0, state.rows.size() * d_x.stride * sizeof(float));
+  gather(state);
+  const std::size_t count = active_.size();
+  if (count == 0) return;
+  const auto* lora = adapter.find(0, LoraGroup::head);
+  const std::vector<AdapterRun> runs = {{.adapter = &adapter, .first = 0, .count = count}};
+  const Head::Rows rows = {.count = count, .runs = runs, .normed = normed_, .low = low_};
+  for (std::size_t block = 0; block < head_.blocks(); ++block) {
+    const std::size_t begin = block * Head::kBlock;
+    const std::size_t size = head_.block_size(block);
+    head_.logits(rows, block, state.logits);
+    differentiate_block(state, block);
+
+    if (block_.k() != size) block_ = PackedMatrix(kernels, config.hidden_size, size);
+    threads_.run(block_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
+      block_.set_transposed_panel(panel, model_.head(), block * Head::kBlockPanels);
+    });
+    std::vector<Product> products(1);
+    products[0] = {
+        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
+    products[0].terms[0] = {.a = d_logits_.data, .a_stride = d_logits_.stride, .w = &block_};
+    if (lora != nullptr) {
+      products.push_back(
+          {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add});
+      products[1].terms[0] = {.a = d_logits_.data,
+                              .a_stride = d_logits_.stride,
+                              .w = &lora->b_transposed[0],
+                              .first_k = begin,
+                              .k = size};
+    }
+    multiply(threads_, kernels, products);
+    if (lora == nullptr) continue;
+    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+    backward_.add({.u = low_,
+                   .scale = adapter.layout().scale(),
+                   .x = d_logits_,
+                   .columns = size,
+                   .g = gradients.data() + module.b + begin,
+                   .g_stride = module.out},
+                  ranges_);
+  }
+  if (lora != nullptr) lower(adapter, gradients);
+  for_active([&](std::size_t i) {
+    std::vector<std::byte> unused(config.hidden_size * kernels.element_bytes);
+    const float* x = state.x.row(active_[i]);
+    const float* gain = model_.final_norm().data();
+    const float inverse =
+        kernels.rms_norm(x, gain, config.hidden_size, config.rms_eps, unused.data());
+    kernels.rms_norm_backward(
+        d_normed_.row(i), x, gain, inverse, config.hidden_size, d_x.row(active_[i]));
+  });
+}
+
+/// What goes through the head's first factor.
+void HeadBackward::lower(const Adapter& adapter, std::span<float> gradients) {
+  const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+  for_active([&](std::size_t i) {
+    model_.kernels().to_elements(d_low_.row(i), adapter.padded_rank(), d_low_elements_.row(i));
+  });
+  backward_.add({.u = d_low_elements_,
+                 .x = normed_,
+                 .columns = module.in,
+                 .g = gradients.data() + module.a,
+                 .g_stride = module.in},
+                ranges_);
+  Product product = {.rows = active_.size(),
+                     .c = d_normed_.data,
+                     .c_stride = d_normed_.stride,
+                     .output = Output::add};
+  product.terms[0] = {.a = d_low_elements_.data,
+                      .a_stride = d_low_elements_.stride,
+                      .w = &adapter.find(0, LoraGroup::head)->a_transposed[0]};
+  multiply(threads_, model_.kernels(), {&product, 1});
+}
+
+}  // namespace tinker::engine

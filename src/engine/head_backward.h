@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/activations.h"
+#include "engine/backward.h"
+#include "engine/head.h"
+#include "engine/scored_sequence.h"
+
+namespace tinker::engine {
+
+/// What the forward pass left, and what the loss made of it.
+struct HeadState {
+  std::span<const ScoredSequence> sequences = {};
+  std::span<const TokenRow> rows = {};
+  std::span<const RowRange> ranges = {};  ///< Rows of each sequence.
+  std::span<const std::vector<float>> d_logprobs =
+      {};                           ///< By the logprobs of each sequence's targets.
+  std::span<const float> lse = {};  ///< Of each row's logits.
+  FloatRows x = {};                 ///< Output of the last layer.
+  ElementRows normed = {};
+  ElementRows low = {};
+  FloatRows logits = {};  ///< Room for a block of them.
+};
+
+/// From derivatives by logprobs to the gradient of the last layer's output. Rows whose derivatives
+/// are all zero are left out; logits are computed again, a block at a time.
+///
+/// Thread-compatible.
+class HeadBackward {
+ public:
+  HeadBackward(const Model& model, ThreadPool& threads, Head& head, Backward& backward)
+      : model_(model), threads_(threads), head_(head), backward_(backward) {}
+
+  void lay_out(const ActivationPlan& plan, std::size_t padded_rank, Arena& arena);
+  /// Writes d_x, and adds to the gradients of the head's factors.
+  void run(const Adapter& adapter,
+           const HeadState& state,
+           std::span<float> gradients,
+           const FloatRows& d_x);
+
+ private:
+  void gather(const HeadState& state);
+  void differentiate_block(const HeadState& state, std::size_t block);
+  void lower(const Adapter& adapter, std::span<float> gradients);
+  /// Calls f(i) for each active row, from all threads.
+  template <typename F>
+  void for_active(F f) const;
+
+  const Model& model_;
+  ThreadPool& threads_;
+  Head& head_;
+  Backward& backward_;
+
+  ElementRows normed_;    // (active rows, hidden)
+  ElementRows low_;       // (active rows, padded rank)
+  ElementRows d_logits_;  // (active rows, block)
+  FloatRows d_normed_;    // (active rows, hidden)
+  FloatRows d_low_;       // (active rows, padded rank)
+  ElementRows d_low_elements_;
+  PackedMatrix block_;  // (hidden, block): of the head, transposed
+
+  std::vector<std::size_t> active_;  // rows that have a derivative
+  std::vector<RowRange> ranges_;     // among them, of each sequence
+  std::vector<float> sums_;          // of the derivatives of each of them
+};
+
+}  // namespace tinker::engine
