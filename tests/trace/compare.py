@@ -64,13 +64,15 @@ def trace_of(name, records):
 
 def record_official(name):
     program = [sys.executable, "-B", HERE / "run_official.py", name]
-    try:
-        return record(SCRIPTS[name], program)
-    except Failed as failed:
-        # Threads of the official client can crash the interpreter while that ends; once in hundreds of runs.
-        if failed.status not in CRASHED:
-            raise
-        return record(SCRIPTS[name], program)
+    # Threads of the official client can crash the interpreter while that ends, on a loaded machine twice in a row.
+    for _ in range(4):
+        try:
+            return record(SCRIPTS[name], program)
+        except Failed as failed:
+            if failed.status not in CRASHED:
+                raise
+            crashed = failed
+    raise crashed
 
 
 def official_trace(name):

@@ -226,11 +226,10 @@ TEST_F(HubTest, FollowsRedirectsOfItsOwnWithTheTokenAndOthersWithout) {
   server->reply("/x", {{.body = kTinyTokenizer}});
 
   EXPECT_THAT(open().tokenizer("org/model").get(), IsOk());
-  const auto token = [&](const char* path) {
-    return server->sent(path).at(0).request.headers.find("authorization");
-  };
-  EXPECT_EQ(token("/moved/here"), "Bearer hf_secret");
-  EXPECT_EQ(token("/x"), std::nullopt);
+  const auto within = server->sent("/moved/here");
+  const auto outside = server->sent("/x");
+  EXPECT_EQ(within.at(0).request.headers.find("authorization"), "Bearer hf_secret");
+  EXPECT_EQ(outside.at(0).request.headers.find("authorization"), std::nullopt);
 }
 
 TEST_F(HubTest, FollowsNoRedirectFromTlsToPlainText) {
