@@ -40,7 +40,7 @@ std::vector<fs::path> folders() {
   for (const auto& entry : fs::directory_iterator(goldens(), none)) {
     if (entry.is_directory()) out.push_back(entry.path());
   }
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -62,7 +62,7 @@ std::vector<T> numbers(element array) {
     if (item.is_array()) {
       for (const T inner : numbers<T>(item)) out.push_back(inner);
     } else {
-      out.push_back(static_cast<T>(double(item.get_double())));
+      out.push_back(static_cast<T>(item.get_double().value()));
     }
   }
   return out;
@@ -110,7 +110,7 @@ struct Golden {
   }
 
   /// As the loss named `name` in the goldens wants them.
-  std::vector<Datum> data(const std::string& name) {
+  [[nodiscard]] std::vector<Datum> data(const std::string& name) const {
     std::vector<Datum> out;
     for (const element item : (*batch).get_array()) {
       Datum datum = {.model_input = ModelInput::from_tokens(numbers<std::int32_t>(item["tokens"]))};
@@ -309,7 +309,7 @@ TEST(engine_golden, losses_and_gradients) {
         SCOPED_TRACE(suffix + " " + name);
         LossFnConfig config;
         for (const auto [setting, value] : expected["config"].get_object()) {
-          config[std::string(setting)] = double(value.get_double());
+          config[std::string(setting)] = value.get_double().value();
         }
         const auto pass = run(golden, *adapter, name, config);
         const double loss = expected["loss_sum"].get_double();
@@ -346,12 +346,12 @@ TEST(engine_golden, twenty_steps_of_adam) {
       const std::string name(key);
       SCOPED_TRACE(name);
       const element given = variant["adam_params"];
-      const AdamParams params = {.learning_rate = double(given["learning_rate"].get_double()),
-                                 .beta1 = double(given["beta1"].get_double()),
-                                 .beta2 = double(given["beta2"].get_double()),
-                                 .eps = double(given["eps"].get_double()),
-                                 .weight_decay = double(given["weight_decay"].get_double()),
-                                 .grad_clip_norm = double(given["grad_clip_norm"].get_double())};
+      const AdamParams params = {.learning_rate = given["learning_rate"].get_double().value(),
+                                 .beta1 = given["beta1"].get_double().value(),
+                                 .beta2 = given["beta2"].get_double().value(),
+                                 .eps = given["eps"].get_double().value(),
+                                 .weight_decay = given["weight_decay"].get_double().value(),
+                                 .grad_clip_norm = given["grad_clip_norm"].get_double().value()};
       const auto losses = numbers<double>(variant["loss_sum"]);
       auto adapter = golden.adapter(false);
       AdamState state;

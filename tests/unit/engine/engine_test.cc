@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 

@@ -16,8 +16,6 @@
 namespace tinker::engine {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::Gt;
 using Bits = std::vector<std::uint32_t>;
 
 Bits bits_of(std::span<const float> values) {
@@ -42,7 +40,7 @@ class Invariance : public ::testing::TestWithParam<Setting> {
       values[i] = fresh->values()[i] + 0.02F * static_cast<float>(i * 37 % 11) - 0.1F;
     }
     adapter = Adapter::with_values(*model, layout, std::move(values), threads);
-    for (const std::size_t length : {2, 70, 33, 8, 41})
+    for (const std::size_t length : {2U, 70U, 33U, 8U, 41U})
       texts.push_back(some_tokens(*model, length, length));
     for (const auto& text : texts) sequences.push_back(shifted(text));
   }
@@ -166,7 +164,7 @@ TEST_P(Invariance, OfSamplesUnderOtherRequestsChunksAndThreads) {
     jobs[1].adapter = nullptr;  // a neighbour with other weights
     const auto together = run(*sampler, std::move(jobs));
 
-    for (const std::size_t i : {0, 2, 3, 4}) {
+    for (const std::size_t i : {0U, 2U, 3U, 4U}) {
       EXPECT_EQ(together[i].sequences[0].tokens, expected[i].sequences[0].tokens);
       EXPECT_EQ(bits_of(together[i].sequences[0].logprobs),
                 bits_of(expected[i].sequences[0].logprobs));

@@ -201,7 +201,7 @@ TEST_P(KernelsTest, OuterProductGoesOnFromWhatIsThere) {
 }
 
 TEST_P(KernelsTest, NormDividesByTheRootOfTheMeanSquare) {
-  for (const std::size_t n : {1, 15, 16, 17, 50}) {
+  for (const std::size_t n : {1U, 15U, 16U, 17U, 50U}) {
     const auto x = some(n, 1);
     const auto gain = some(n, 2);
     double squares = 0;
@@ -259,7 +259,7 @@ TEST_P(KernelsTest, NormBackwardIsTheDerivative) {
 }
 
 TEST_P(KernelsTest, RotationTurnsPairsAndBack) {
-  for (const std::size_t n : {2, 12, 32, 50}) {
+  for (const std::size_t n : {2U, 12U, 32U, 50U}) {
     const auto x = some(n, 1);
     std::vector<float> cos;
     std::vector<float> sin;
@@ -331,7 +331,7 @@ TEST_P(KernelsTest, GateIsSiluAndItsDerivative) {
 }
 
 TEST_P(KernelsTest, SoftmaxOfLargeAndImpossibleLogits) {
-  for (const std::size_t n : {1, 16, 19, 100}) {
+  for (const std::size_t n : {1U, 16U, 19U, 100U}) {
     auto logits = some(n, 1);
     for (float& z : logits) z = z * 30 + 500;
     if (n > 2) logits[2] = -std::numeric_limits<float>::infinity();
