@@ -29,7 +29,7 @@ class Adapter;
 /// In what numbers products are computed. Adapters, their gradients and all sums are float32 in
 /// both.
 enum class EnginePrecision {
-  f32,   ///< The reference: the same bits on every x86 machine.
+  f32,   ///< The reference: the same bits with every instruction set.
   bf16,  ///< Half the memory, and faster where the machine has instructions for it.
 };
 

@@ -275,12 +275,7 @@ void Backward::attention(const Forward& forward,
     const auto& range = sequences_[unit / config.kv_heads];
     const std::size_t kv_head = unit % config.kv_heads;
     const auto pages = batch.pages[batch.rows[range.first].sequence];
-    std::vector<const void*> keys;
-    std::vector<const void*> values;
-    for (std::size_t block = 0; block * kKeyBlock < range.count; ++block) {
-      keys.push_back(pages[block] + kv.key_offset(page_layer, kv_head));
-      values.push_back(pages[block] + kv.value_offset(page_layer, kv_head));
-    }
+    const KvBlocks blocks(kv, pages, page_layer, kv_head, range.count);
     std::vector<BackwardRow> rows;
     for (std::size_t i = range.first; i < range.first + range.count; ++i) {
       for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
@@ -296,8 +291,8 @@ void Backward::attention(const Forward& forward,
     const Floats scratch(attention_backward_scratch(config.head_dim));
     model_.kernels().attention_backward({.rows = rows.data(),
                                          .row_count = rows.size(),
-                                         .key_blocks = keys.data(),
-                                         .value_blocks = values.data(),
+                                         .key_blocks = blocks.keys.data(),
+                                         .value_blocks = blocks.values.data(),
                                          .keys = range.count,
                                          .d_k = d_k_.row(range.first) + kv_head * config.head_dim,
                                          .d_v = d_v_.row(range.first) + kv_head * config.head_dim,

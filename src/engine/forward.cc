@@ -237,12 +237,7 @@ void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t pa
     const std::size_t kv_head = unit % config.kv_heads;
     const auto pages = batch_.pages[batch_.rows[run.first].sequence];
     const std::size_t limit = batch_.rows[run.first + run.count - 1].position + 1;
-    std::vector<const void*> keys;
-    std::vector<const void*> values;
-    for (std::size_t block = 0; block * kKeyBlock < limit; ++block) {
-      keys.push_back(pages[block] + kv.key_offset(page_layer, kv_head));
-      values.push_back(pages[block] + kv.value_offset(page_layer, kv_head));
-    }
+    const KvBlocks blocks(kv, pages, page_layer, kv_head, limit);
     std::vector<QueryRow> rows;
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
       for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
@@ -255,8 +250,8 @@ void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t pa
     Floats scratch(attention_scratch(config.head_dim));
     model_.kernels().attention({.rows = rows.data(),
                                 .row_count = rows.size(),
-                                .key_blocks = keys.data(),
-                                .value_blocks = values.data(),
+                                .key_blocks = blocks.keys.data(),
+                                .value_blocks = blocks.values.data(),
                                 .head_dim = config.head_dim,
                                 .value_stride = kv.value_stride,
                                 .scale = scale,

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "engine/kernels.h"
 #include "engine/memory.h"
@@ -40,6 +42,24 @@ struct KvLayout {
   [[nodiscard]] std::size_t value_offset(std::size_t layer, std::size_t head) const noexcept {
     return key_offset(layer, head) + key_bytes;
   }
+};
+
+/// The blocks of one head of one layer that hold the first `tokens` positions, as attention takes
+/// them.
+struct KvBlocks {
+  KvBlocks(const KvLayout& layout,
+           std::span<std::byte* const> pages,
+           std::size_t layer,
+           std::size_t head,
+           std::size_t tokens) {
+    for (const std::byte* page : pages.first(pages_for(tokens))) {
+      keys.push_back(page + layout.key_offset(layer, head));
+      values.push_back(page + layout.value_offset(layer, head));
+    }
+  }
+
+  std::vector<const void*> keys;
+  std::vector<const void*> values;
 };
 
 }  // namespace tinker::engine
