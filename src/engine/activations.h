@@ -55,7 +55,7 @@ class ActivationPlan {
 
   [[nodiscard]] ElementRows elements(Arena& arena, std::size_t columns) const {
     const auto& kernels = model_.kernels();
-    const std::size_t stride = round_up(columns, kernels.group);
+    const std::size_t stride = round_up(columns, kernels.step);
     return {.data = arena.bytes(shape_.rows * stride * kernels.element_bytes),
             .stride = stride,
             .element_bytes = kernels.element_bytes};

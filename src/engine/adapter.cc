@@ -88,7 +88,7 @@ PackedGroup pack(const Kernels& kernels,
                  std::size_t layer,
                  LoraGroup group) {
   const std::size_t rank = layout.config().rank;
-  const std::size_t padded = round_up(rank, kernels.group);
+  const std::size_t padded = round_up(rank, kernels.step);
   const std::size_t count = members_of(group).count;
   PackedGroup out;
   out.a = PackedMatrix(kernels, count * padded, layout.module(layer, group, 0).in);
@@ -109,7 +109,7 @@ PackedGroup pack(const Kernels& kernels,
     const auto transposed = [&](const PackedMatrix& matrix) {
       PackedMatrix turned(kernels, matrix.k(), matrix.n());
       for (std::size_t panel = 0; panel < turned.panels(); ++panel)
-        turned.set_transposed_panel(panel, matrix);
+        turned.set_transposed_panel(kernels, panel, matrix);
       return turned;
     };
     out.b[i] = transposed(out.b_transposed[i]);
@@ -144,7 +144,7 @@ std::shared_ptr<const Adapter> Adapter::with_values(const Model& model,
   const std::shared_ptr<Adapter> out(new Adapter());
   out->layout_ = std::move(layout);
   out->values_ = std::move(values);
-  out->padded_rank_ = round_up(out->layout_->config().rank, model.kernels().group);
+  out->padded_rank_ = round_up(out->layout_->config().rank, model.kernels().step);
   out->groups_.resize(model.config().layers * kLayerGroups + 1);
   threads.run(out->groups_.size(), [&](std::size_t index, std::size_t /*thread*/) {
     const bool is_head = index + 1 == out->groups_.size();

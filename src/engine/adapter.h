@@ -82,7 +82,7 @@ class LoraLayout {
   std::vector<LoraModule> modules_;
 };
 
-/// A group's factors as the products read them. The rank is padded to the kernels' group.
+/// A group's factors as the products read them. The rank is padded to the kernels' step.
 struct PackedGroup {
   PackedMatrix a = {};                 ///< (count * padded rank, in)
   std::array<PackedMatrix, 3> b = {};  ///< (out, padded rank), scaled
@@ -111,7 +111,7 @@ class Adapter {
     return layout_;
   }
   [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
-  /// Rank with the zeros that fill its last group.
+  /// Rank with the zeros that fill its last step.
   [[nodiscard]] std::size_t padded_rank() const noexcept { return padded_rank_; }
   /// Nothing where the group is not adapted. For the head, any layer will do.
   [[nodiscard]] const PackedGroup* find(std::size_t layer, LoraGroup group) const;

@@ -2,39 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
-#include "base/half.h"
 #include "engine/product.h"
 #include "tinker/check.h"
 
 namespace tinker::engine {
-namespace {
-
-/// u as the kernels want it: (rows / group, rank, group), scaled.
-template <typename E>
-void pack_rows(
-    const FactorGradient& gradient, RowRange range, std::size_t rank, std::size_t group, E* out) {
-  for (std::size_t t = 0; t < round_up(range.count, group); ++t) {
-    const E* in =
-        t < range.count
-            ? reinterpret_cast<const E*>(gradient.u.row(range.first + t, gradient.u_column))
-            : nullptr;
-    E* row = out + t / group * rank * group + t % group;
-    for (std::size_t j = 0; j < rank; ++j) {
-      E value = in == nullptr ? E{} : in[j];
-      if constexpr (sizeof(E) == 4) {
-        value *= gradient.scale;
-      } else {
-        value = base::to_bf16(base::from_bf16(value) * gradient.scale);
-      }
-      row[j * group] = value;
-    }
-  }
-}
-
-}  // namespace
-
 void Backward::plan(const ActivationPlan& plan, Arena& arena) {
   const auto& config = model_.config();
   d_residual_ = plan.elements(arena, config.hidden_size);
@@ -81,37 +53,33 @@ void Backward::begin(const PassShape& shape,
   }
   if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
   shape_ = shape;
-  arena_ = make_arena([&](Arena& arena) {
-    plan(ActivationPlan(model_, shape), arena);
-    // A sequence may have a padding row.
-    packed_u_ = arena.bytes(2 * shape.rows * shape.padded_rank * model_.kernels().element_bytes);
-  });
+  arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
 }
 
 void Backward::add(const FactorGradient& gradient, std::span<const RowRange> sequences) {
   const auto& kernels = model_.kernels();
   const std::size_t rank = adapter_->layout().config().rank;
-  std::vector<std::size_t> starts;  // of the sequences in packed_u_, in elements
-  std::size_t start = 0;
+  std::vector<std::size_t> starts;  // of the sequences in packed_u_, in bytes
+  std::size_t bytes = 0;
   for (const auto& range : sequences) {
-    starts.push_back(start);
-    start += round_up(range.count, kernels.group) * rank;
+    starts.push_back(bytes);
+    bytes += round_up(range.count, kernels.step) * rank * kernels.element_bytes;
   }
+  if (packed_u_.size() < bytes) packed_u_ = AlignedBytes(bytes);
   threads_.run(sequences.size(), [&](std::size_t i, std::size_t /*thread*/) {
-    std::byte* out = packed_u_ + starts[i] * kernels.element_bytes;
-    if (kernels.precision == Precision::f32) {
-      pack_rows(gradient, sequences[i], rank, kernels.group, reinterpret_cast<float*>(out));
-    } else {
-      pack_rows(gradient, sequences[i], rank, kernels.group, reinterpret_cast<std::uint16_t*>(out));
-    }
+    kernels.pack_rows(gradient.u.row(sequences[i].first, gradient.u_column),
+                      gradient.u.stride,
+                      sequences[i].count,
+                      rank,
+                      gradient.scale,
+                      packed_u_.data() + starts[i]);
   });
   const std::size_t units = (gradient.columns + kPanelColumns - 1) / kPanelColumns;
   threads_.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
     const std::size_t column = unit * kPanelColumns;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       kernels.outer_product({
-          .u = packed_u_ + starts[i] * kernels.element_bytes,
-          .u_stride = rank * kernels.group,
+          .u = packed_u_.data() + starts[i],
           .x = gradient.x.row(sequences[i].first, column),
           .x_stride = gradient.x.stride,
           .rows = sequences[i].count,
@@ -189,7 +157,7 @@ void Backward::transpose(std::size_t layer) {
   threads_.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
     std::size_t i = 0;
     for (; unit >= transposed_[i].panels(); ++i) unit -= transposed_[i].panels();
-    transposed_[i].set_transposed_panel(unit, model_.layer(layer).matrices[i]);
+    transposed_[i].set_transposed_panel(model_.kernels(), unit, model_.layer(layer).matrices[i]);
   });
 }
 
@@ -288,7 +256,7 @@ void Backward::attention(const Forward& forward,
                         .limit = i - range.first + 1});
       }
     }
-    const Floats scratch(attention_backward_scratch(config.head_dim));
+    const Floats scratch(attention_backward_scratch(config.head_dim, range.count));
     model_.kernels().attention_backward({.rows = rows.data(),
                                          .row_count = rows.size(),
                                          .key_blocks = blocks.keys.data(),

@@ -112,8 +112,8 @@ class Backward {
   FloatRows d_k_;      // (rows, kv_size)
   FloatRows d_v_;
   std::array<ElementRows, 3> d_qkv_;
-  ElementRows d_low_;  // (rows, 3 * padded rank)
-  std::byte* packed_u_ = nullptr;
+  ElementRows d_low_;      // (rows, 3 * padded rank)
+  AlignedBytes packed_u_;  // of one gradient
   std::vector<Product> products_;
 };
 

@@ -6,7 +6,10 @@
 #include "base/strings.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tinker::engine {
@@ -24,6 +27,23 @@ std::string list(const std::vector<CpuPath>& paths) {
   return out;
 }
 
+#if defined(__x86_64__)
+/// Whether there is AMX for bf16 and the kernel lets this process use it, which must be asked for.
+bool has_tiles() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  constexpr unsigned kBf16 = 1U << 22U;
+  constexpr unsigned kTiles = 1U << 24U;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kBf16) == 0 || (d & kTiles) == 0) return false;
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
 }  // namespace
 
 std::string_view to_string(CpuPath path) {
@@ -37,7 +57,10 @@ std::vector<CpuPath> cpu_paths() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     out.push_back(CpuPath::avx512);
-    if (__builtin_cpu_supports("avx512bf16")) out.push_back(CpuPath::avx512bf16);
+    if (__builtin_cpu_supports("avx512bf16")) {
+      out.push_back(CpuPath::avx512bf16);
+      if (has_tiles()) out.push_back(CpuPath::amx);
+    }
   }
 #endif
   return out;

@@ -13,12 +13,22 @@ namespace {
 // Positions whose queries are one unit of work.
 constexpr std::size_t kQueryPositions = 32;
 
-/// Scatters a row of keys into the column `slot` of its block.
+/// Scatters a row of keys into the column `slot` of its block: (n / group, kKeyBlock, group).
 template <typename E>
-void store_column(const std::byte* row, std::size_t n, std::byte* block, std::size_t slot) {
+void store_key(const std::byte* row, std::size_t n, std::size_t slot, std::byte* block) {
+  constexpr std::size_t kGroup = sizeof(float) / sizeof(E);
   const E* in = reinterpret_cast<const E*>(row);
-  E* out = reinterpret_cast<E*>(block) + slot;
-  for (std::size_t i = 0; i < n; ++i) out[i * kKeyBlock] = in[i];
+  E* out = reinterpret_cast<E*>(block) + slot * kGroup;
+  for (std::size_t i = 0; i < n; ++i) out[i / kGroup * kKeyBlock * kGroup + i % kGroup] = in[i];
+}
+/// The same of values, into the row `slot` of theirs: (kKeyBlock / group, stride, group).
+template <typename E>
+void store_value(
+    const std::byte* row, std::size_t n, std::size_t stride, std::size_t slot, std::byte* block) {
+  constexpr std::size_t kGroup = sizeof(float) / sizeof(E);
+  const E* in = reinterpret_cast<const E*>(row);
+  E* out = reinterpret_cast<E*>(block) + slot / kGroup * kGroup * stride + slot % kGroup;
+  for (std::size_t i = 0; i < n; ++i) out[i * kGroup] = in[i];
 }
 
 }  // namespace
@@ -211,18 +221,16 @@ void Forward::rotate_and_store(std::size_t layer,
       std::byte* page = batch_.pages[row.sequence][row.position / kKeyBlock];
       const std::size_t slot = row.position % kKeyBlock;
       for (std::size_t h = 0; h < config.kv_heads; ++h) {
-        kernels.to_elements(
-            turned(state.raw_k.row(i) + h * n, weights.k_norm, row.position), n, narrow.data());
         std::byte* keys = page + kv.key_offset(page_layer, h);
-        if (kernels.element_bytes == sizeof(float)) {
-          store_column<float>(narrow.data(), n, keys, slot);
-        } else {
-          store_column<std::uint16_t>(narrow.data(), n, keys, slot);
-        }
-        kernels.to_elements(
-            raw_v_.row(i) + h * n,
-            n,
-            page + kv.value_offset(page_layer, h) + slot * kv.value_stride * kernels.element_bytes);
+        std::byte* values = page + kv.value_offset(page_layer, h);
+        const auto store = [&]<typename E>(E /*element*/) {
+          kernels.to_elements(
+              turned(state.raw_k.row(i) + h * n, weights.k_norm, row.position), n, narrow.data());
+          store_key<E>(narrow.data(), n, slot, keys);
+          kernels.to_elements(raw_v_.row(i) + h * n, n, narrow.data());
+          store_value<E>(narrow.data(), n, kv.value_stride, slot, values);
+        };
+        kernels.precision == Precision::f32 ? store(float{}) : store(std::uint16_t{});
       }
     }
   });

@@ -71,7 +71,7 @@ void HeadBackward::differentiate_block(const HeadState& state, std::size_t block
     }
     kernels.to_elements(logits, size, d_logits_.row(i));
     std::memset(
-        d_logits_.row(i, size), 0, (round_up(size, kernels.group) - size) * kernels.element_bytes);
+        d_logits_.row(i, size), 0, (round_up(size, kernels.step) - size) * kernels.element_bytes);
   });
 }
 
@@ -96,7 +96,7 @@ void HeadBackward::run(const Adapter& adapter,
 
     if (block_.k() != size) block_ = PackedMatrix(kernels, config.hidden_size, size);
     threads_.run(block_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
-      block_.set_transposed_panel(panel, model_.head(), block * Head::kBlockPanels);
+      block_.set_transposed_panel(kernels, panel, model_.head(), block * Head::kBlockPanels);
     });
     std::vector<Product> products(1);
     products[0] = {

@@ -1,6 +1,7 @@
 #include "engine/kernels.h"
 
 #include "engine/kernels/tables.h"
+#include "engine/memory.h"
 #include "tinker/check.h"
 
 namespace tinker::engine {
@@ -13,6 +14,7 @@ const KernelTables& tables_of(CpuPath path) {
     case CpuPath::avx2: return kAvx2Kernels;
     case CpuPath::avx512: return kAvx512Kernels;
     case CpuPath::avx512bf16: return kAvx512Bf16Kernels;
+    case CpuPath::amx: return kAmxKernels;
 #endif
     default: break;
   }
@@ -22,14 +24,17 @@ const KernelTables& tables_of(CpuPath path) {
 
 }  // namespace
 
+// Elements are counted as floats. Heads are filled up to two cache lines of bf16.
 std::size_t attention_scratch(std::size_t head_dim) {
-  const std::size_t width = (head_dim + kLanes - 1) / kLanes * kLanes;
-  return 2 * kAttentionRows * width + kAttentionRows * kKeyBlock + 2 * kKeyBlock * width;
+  const std::size_t width = round_up(head_dim, kKeyBlock);
+  return 2 * kAttentionRows * width + 2 * kAttentionRows * kKeyBlock + kKeyBlock * width;
 }
 
-std::size_t attention_backward_scratch(std::size_t head_dim) {
-  const std::size_t width = (head_dim + kLanes - 1) / kLanes * kLanes;
-  return 6 * kKeyBlock * width + 3 * kAttentionRows * width + 2 * kAttentionRows * kKeyBlock;
+std::size_t attention_backward_scratch(std::size_t head_dim, std::size_t keys) {
+  const std::size_t width = round_up(head_dim, kKeyBlock);
+  const std::size_t blocks = round_up(keys, kKeyBlock) / kKeyBlock;
+  const std::size_t tile = 6 * kKeyBlock * width + 5 * kKeyBlock * kKeyBlock + 3 * kKeyBlock;
+  return tile + blocks * (4 * kKeyBlock * width + kLanes);
 }
 
 const Kernels& kernels_of(CpuPath path, Precision precision) {

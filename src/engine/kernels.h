@@ -21,8 +21,8 @@ namespace tinker::engine {
 /// Keys of one block of attention, and tokens of one page of the cache.
 inline constexpr std::size_t kKeyBlock = 32;
 inline constexpr std::size_t kLanes = 16;
-/// Queries that attention takes together.
-inline constexpr std::size_t kAttentionRows = 12;
+/// Rows that attention's scratch has room for.
+inline constexpr std::size_t kAttentionRows = 32;
 /// Columns of a panel of packed weights; the last one of a matrix may have 16 or 32.
 inline constexpr std::size_t kPanelColumns = 48;
 
@@ -33,7 +33,7 @@ struct Segment {
   const void* a = nullptr;
   std::size_t a_stride = 0;  ///< In elements.
   const void* panel = nullptr;
-  std::size_t k = 0;  ///< A multiple of the group.
+  std::size_t k = 0;  ///< A multiple of the step.
 };
 
 enum class Output : std::uint8_t {
@@ -56,11 +56,9 @@ struct PanelProduct {
 };
 
 /// g[j][n] += sum over rows t of u[t][j] x[t][n]: a chain that goes on from what g holds.
-/// u: (rows / group, rank, group), zeros behind the last row  x: (rows, columns)  g: (rank,
-/// columns)
+/// u: (rows / step, rank, step), as `pack_rows` writes it  x: (rows, columns)  g: (rank, columns)
 struct OuterProduct {
   const void* u = nullptr;
-  std::size_t u_stride = 0;  ///< From group to group, in elements.
   const void* x = nullptr;
   std::size_t x_stride = 0;
   std::size_t rows = 0;
@@ -78,8 +76,9 @@ struct QueryRow {
   std::size_t limit = 0;
 };
 
-/// Queries that look at the same keys and values. A block of keys is (head_dim, kKeyBlock), one of
-/// values (kKeyBlock, value_stride).
+/// Queries that look at the same keys and values. A block of keys is (head_dim / group, kKeyBlock,
+/// group), with zeros up to a multiple of the step; one of values is (kKeyBlock / group,
+/// value_stride, group).
 struct AttentionForward {
   const QueryRow* rows = nullptr;  ///< Sorted by their limits.
   std::size_t row_count = 0;
@@ -88,7 +87,7 @@ struct AttentionForward {
   std::size_t head_dim = 0;
   std::size_t value_stride = 0;  ///< `head_dim`, rounded up to lanes.
   float scale = 0;
-  float* scratch = nullptr;  ///< `attention_scratch(head_dim)` floats.
+  float* scratch = nullptr;  ///< `attention_scratch` floats, at a cache line.
 };
 
 /// Queries of one sequence that look at the same keys and values, with what came back for them.
@@ -113,7 +112,7 @@ struct AttentionBackward {
   std::size_t head_dim = 0;
   std::size_t value_stride = 0;
   float scale = 0;
-  float* scratch = nullptr;  ///< `attention_backward_scratch(head_dim)` floats.
+  float* scratch = nullptr;  ///< `attention_backward_scratch` floats, at a cache line.
 };
 
 /// The largest of some logits and the sum of exp(logit - largest).
@@ -139,10 +138,28 @@ struct Kernels {
   CpuPath path = CpuPath::scalar;
   Precision precision = Precision::f32;
   std::size_t element_bytes = 4;
-  std::size_t group = 1;  ///< Neighbours in k that a panel keeps together.
+  std::size_t group = 1;      ///< Neighbours in k that a panel keeps together.
+  std::size_t step = 1;       ///< What k is filled up to a multiple of, with zeros.
+  std::size_t row_block = 1;  ///< Rows that are best multiplied with a panel at once.
 
   void (*product)(const PanelProduct&) = nullptr;
   void (*outer_product)(const OuterProduct&) = nullptr;
+  /// out = scale * u, rounded, with zeros behind the last row, for `outer_product`.
+  /// u: (rows, rank), `stride` elements apart  out: (rows / step, rank, step)
+  void (*pack_rows)(const void* u,
+                    std::size_t stride,
+                    std::size_t rows,
+                    std::size_t rank,
+                    float scale,
+                    void* out) = nullptr;
+  /// out: (n / group, out_row, group) = the transpose of in: (k / group, in_row, group), of which
+  /// the first k and n count.
+  void (*transpose)(const void* in,
+                    std::size_t in_row,
+                    std::size_t k,
+                    std::size_t n,
+                    void* out,
+                    std::size_t out_row) = nullptr;
 
   /// out = x / rms(x) * gain; returns 1 / rms(x).
   float (*rms_norm)(const float* x, const float* gain, std::size_t n, float eps, void* out) =
@@ -182,7 +199,7 @@ struct Kernels {
 
 /// Floats of scratch that a call of `attention` or `attention_backward` needs.
 std::size_t attention_scratch(std::size_t head_dim);
-std::size_t attention_backward_scratch(std::size_t head_dim);
+std::size_t attention_backward_scratch(std::size_t head_dim, std::size_t keys);
 
 /// The functions of a path that this program was compiled with and this machine has
 /// (`cpu_paths()`).

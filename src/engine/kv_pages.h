@@ -16,14 +16,14 @@ constexpr std::size_t pages_for(std::size_t tokens) {
 }
 
 /// How the keys and values of `kKeyBlock` positions lie in a page: for each layer and each head of
-/// them, a block of keys (head_dim, kKeyBlock) and one of values (kKeyBlock, value_stride).
+/// them, a block of keys and one of values, as `AttentionForward` takes them.
 struct KvLayout {
   KvLayout(const ModelConfig& config, const Kernels& kernels, std::size_t layers_of_page)
       : kv_heads(config.kv_heads),
         head_dim(config.head_dim),
         value_stride(round_up(config.head_dim, kLanes)),
         layers(layers_of_page),
-        key_bytes(config.head_dim * kKeyBlock * kernels.element_bytes),
+        key_bytes(round_up(config.head_dim, kernels.step) * kKeyBlock * kernels.element_bytes),
         value_bytes(kKeyBlock * value_stride * kernels.element_bytes) {}
 
   std::size_t kv_heads;

@@ -11,7 +11,7 @@ namespace tinker::engine {
 PackedMatrix::PackedMatrix(const Kernels& kernels, std::size_t n, std::size_t k)
     : n_(n),
       k_(k),
-      padded_k_(round_up(k, kernels.group)),
+      padded_k_(round_up(k, kernels.step)),
       element_bytes_(kernels.element_bytes),
       group_(kernels.group),
       data_(round_up(n, kLanes) * padded_k_ * kernels.element_bytes) {}
@@ -55,36 +55,21 @@ void PackedMatrix::read_row(std::size_t row, std::span<float> out) const {
   }
 }
 
-void PackedMatrix::set_transposed_panel(std::size_t index,
+void PackedMatrix::set_transposed_panel(const Kernels& kernels,
+                                        std::size_t index,
                                         const PackedMatrix& other,
                                         std::size_t first_panel) {
   TINKER_CHECK(n_ == other.k_ && first_panel * kPanelColumns + k_ <= other.n_);
-  TINKER_CHECK(element_bytes_ == other.element_bytes_);
-  if (element_bytes_ == sizeof(float)) {
-    transpose_panel<float>(index, other, first_panel);
-  } else {
-    transpose_panel<std::uint16_t>(index, other, first_panel);
-  }
-}
-
-template <typename E>
-void PackedMatrix::transpose_panel(std::size_t index,
-                                   const PackedMatrix& other,
-                                   std::size_t first_panel) {
   const auto mine = panel(index);
-  E* out = reinterpret_cast<E*>(data_.data()) + mine.first * padded_k_;
+  std::byte* out = data_.data() + mine.first * padded_k_ * element_bytes_;
   for (std::size_t row = 0; row < k_; row += kPanelColumns) {
     const auto theirs = other.panel(first_panel + row / kPanelColumns);
-    const std::size_t rows = std::min(theirs.columns, k_ - row);
-    for (std::size_t c = 0; c < mine.columns; ++c) {
-      const std::size_t k = mine.first + c;
-      const E* from =
-          reinterpret_cast<const E*>(theirs.data) + k / group_ * theirs.width * group_ + k % group_;
-      for (std::size_t r = 0; r < rows; ++r) {
-        const std::size_t at = row + r;
-        out[at / group_ * mine.width * group_ + c * group_ + at % group_] = from[r * group_];
-      }
-    }
+    kernels.transpose(theirs.data + mine.first * theirs.width * element_bytes_,
+                      theirs.width,
+                      mine.columns,
+                      std::min(theirs.columns, k_ - row),
+                      out + row * mine.width * element_bytes_,
+                      mine.width);
   }
 }
 

@@ -26,7 +26,7 @@ class PackedMatrix {
 
   [[nodiscard]] std::size_t n() const noexcept { return n_; }
   [[nodiscard]] std::size_t k() const noexcept { return k_; }
-  /// `k` with the zeros that fill its last group.
+  /// `k` with the zeros that fill its last step.
   [[nodiscard]] std::size_t padded_k() const noexcept { return padded_k_; }
   [[nodiscard]] std::size_t panels() const noexcept {
     return (n_ + kPanelColumns - 1) / kPanelColumns;
@@ -39,7 +39,8 @@ class PackedMatrix {
   void read_row(std::size_t row, std::span<float> out) const;
   /// Copies the panel `index` of the transpose of `other`, of as many of its rows as this has
   /// columns, from the panel `first_panel` on.
-  void set_transposed_panel(std::size_t index,
+  void set_transposed_panel(const Kernels& kernels,
+                            std::size_t index,
                             const PackedMatrix& other,
                             std::size_t first_panel = 0);
 
@@ -50,9 +51,6 @@ class PackedMatrix {
     std::size_t step = 0;
   };
   [[nodiscard]] RowPlace place_of(std::size_t row) const noexcept;
-  template <typename E>
-  void transpose_panel(std::size_t index, const PackedMatrix& other, std::size_t first_panel);
-
   std::size_t n_ = 0;
   std::size_t k_ = 0;
   std::size_t padded_k_ = 0;

@@ -15,7 +15,7 @@ struct Term {
   const void* a = nullptr;   ///< (rows, w->padded_k()), zeros behind w->k()
   std::size_t a_stride = 0;  ///< In elements.
   const PackedMatrix* w = nullptr;
-  std::size_t first_k = 0;  ///< Where to begin in its columns, a multiple of the group.
+  std::size_t first_k = 0;  ///< Where to begin in its columns, a multiple of the step.
   std::size_t k = 0;        ///< How many of them; 0: all.
 };
 

@@ -26,6 +26,8 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return {dot(a.low, b.low, sum.low), dot(a.high, b.high, sum.high)};
 }
 
+constexpr bool kHasTiles = false;
+
 #include "engine/kernels/impl.h"
 
 }  // namespace

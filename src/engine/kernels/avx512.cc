@@ -27,6 +27,8 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return fma(even_of(a), even_of(b), fma(odd_of(a), odd_of(b), sum));
 }
 
+constexpr bool kHasTiles = false;
+
 #include "engine/kernels/impl.h"
 
 }  // namespace

@@ -22,6 +22,8 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
       sum.v, reinterpret_cast<__m512bh>(a.bits), reinterpret_cast<__m512bh>(b.bits))};
 }
 
+constexpr bool kHasTiles = false;
+
 #include "engine/kernels/impl.h"
 
 }  // namespace

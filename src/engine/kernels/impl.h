@@ -5,6 +5,7 @@
 #include "engine/kernels/lanes.h"
 #include "engine/kernels/products.h"
 #include "engine/kernels/rows.h"
+#include "engine/kernels/transpose.h"
 
 template <typename E>
 constexpr Kernels make_kernels(CpuPath path) {
@@ -13,9 +14,13 @@ constexpr Kernels make_kernels(CpuPath path) {
       .path = path,
       .precision = kIsBf16 ? Precision::bf16 : Precision::f32,
       .element_bytes = sizeof(E),
-      .group = kIsBf16 ? 2 : 1,
+      .group = kGroup<E>,
+      .step = kStep<E>,
+      .row_block = kRowBlock<E>,
       .product = product<E>,
       .outer_product = outer_product<E>,
+      .pack_rows = pack_rows<E>,
+      .transpose = transpose<E>,
       .rms_norm = rms_norm<E>,
       .rms_norm_backward = rms_norm_backward,
       .rotate = rotate,

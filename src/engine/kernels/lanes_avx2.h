@@ -154,3 +154,5 @@ inline __m256i interleave_eight(const Bf16* a, const Bf16* b) {
 inline Pairs interleave(const Bf16* a, const Bf16* b) {
   return {interleave_eight(a, b), interleave_eight(a + 8, b + 8)};
 }
+
+#include "engine/kernels/transpose_plain.h"

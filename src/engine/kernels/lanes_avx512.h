@@ -135,3 +135,42 @@ inline Pairs interleave(const Bf16* a, const Bf16* b) {
       _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
   return {_mm512_or_epi32(low, _mm512_slli_epi32(high, 16))};
 }
+
+/// Sixteen rows of sixteen words become columns.
+inline void transpose_block(const float* in, std::size_t in_row, float* out, std::size_t out_row) {
+  __m512 a[16];
+  __m512 b[16];
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 16; ++i) a[i] = _mm512_loadu_ps(in + i * in_row);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+    b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+  }
+  const auto low = [](__m512 x, __m512 y) {
+    return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+  };
+  const auto high = [](__m512 x, __m512 y) {
+    return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(x), _mm512_castps_pd(y)));
+  };
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {  // a[i + c]: columns c, c + 4, c + 8, c + 12 of rows i to i + 3
+    a[i] = low(b[i], b[i + 2]);
+    a[i + 1] = high(b[i], b[i + 2]);
+    a[i + 2] = low(b[i + 1], b[i + 3]);
+    a[i + 3] = high(b[i + 1], b[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 even0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
+    const __m512 odd0 = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xDD);
+    const __m512 even1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+    const __m512 odd1 = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xDD);
+    b[i] = _mm512_shuffle_f32x4(even0, even1, 0x88);
+    b[i + 8] = _mm512_shuffle_f32x4(even0, even1, 0xDD);
+    b[i + 4] = _mm512_shuffle_f32x4(odd0, odd1, 0x88);
+    b[i + 12] = _mm512_shuffle_f32x4(odd0, odd1, 0xDD);
+  }
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 16; ++i) _mm512_storeu_ps(out + i * out_row, b[i]);
+}

@@ -120,3 +120,5 @@ inline Pairs broadcast_pair(const Bf16* p) {
 inline Pairs interleave(const Bf16* a, const Bf16* b) {
   return {load(a), load(b)};
 }
+
+#include "engine/kernels/transpose_plain.h"

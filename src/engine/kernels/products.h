@@ -4,21 +4,29 @@
 
 #include "engine/kernels/lanes.h"
 
+/// Neighbours in k that a panel keeps together.
+template <typename E>
+constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
+/// What k is a multiple of.
+template <typename E>
+constexpr std::size_t kStep = sizeof(E) == 4 ? 1
+                              : kHasTiles    ? 32
+                                             : 2;
+
 /// Rows of a tile of so many vectors that leave registers for the operands.
 constexpr int most_rows(int vectors) {
   return kHasWideRegisters ? 24 / vectors : 6;
 }
 
-/// sum[r][q] = a chain over k of a[r] * b[q]; a element (r, i) at a + r * a_row + i * a_k.
+/// sum[r][q] = a chain over k of a[r] * b[q]; the rows of b are `b_row` columns apart.
 template <int kRows, int kVectors>
 inline void accumulate(Lanes (&sum)[kRows][kVectors],
                        const float* a,
                        std::size_t a_row,
-                       std::size_t a_k,
                        const float* b,
                        std::size_t b_row,
                        std::size_t k) {
-  for (std::size_t i = 0; i < k; ++i, a += a_k, b += b_row) {
+  for (std::size_t i = 0; i < k; ++i, ++a, b += b_row) {
     Lanes w[kVectors];
 #pragma GCC unroll 4
     for (int q = 0; q < kVectors; ++q) w[q] = load(b + q * 16);
@@ -34,11 +42,10 @@ template <int kRows, int kVectors>
 inline void accumulate(Lanes (&sum)[kRows][kVectors],
                        const Bf16* a,
                        std::size_t a_row,
-                       std::size_t a_k,
                        const Bf16* b,
                        std::size_t b_row,
                        std::size_t k) {
-  for (std::size_t i = 0; i < k; i += 2, a += 2 * a_k, b += 2 * b_row) {
+  for (std::size_t i = 0; i < k; i += 2, a += 2, b += 2 * b_row) {
     Pairs w[kVectors];
 #pragma GCC unroll 4
     for (int q = 0; q < kVectors; ++q) w[q] = load_pairs(b + q * 32);
@@ -64,6 +71,29 @@ inline void for_row_tiles(std::size_t rows, F f) {
   for (; row < rows; ++row) f.template operator()<1>(row);
 }
 
+/// Rows that are multiplied with a panel while it is in the cache: a whole number of tiles of 8, 12
+/// or 24 rows, or of 32.
+template <typename E>
+constexpr std::size_t kRowBlock = kHasTiles && sizeof(E) == 2 ? 256 : 120;
+
+/// While it lives, a kernel of these elements may use what tiles there are.
+template <typename E>
+struct TileUse {};
+
+// ---- panels of weights
+
+/// Sixteen sums of a row of the product on their way to c.
+template <typename T>
+inline void finish(Lanes value, const PanelProduct& p, std::size_t row, std::size_t column, T* c) {
+  if (column >= p.columns) return;
+  const std::size_t left = p.columns - column < kLanes ? p.columns - column : kLanes;
+  T* out = c + row * p.c_stride + column;
+  if (p.bias != nullptr) value = value + load_some(p.bias + column, left);
+  if constexpr (std::is_same_v<T, float>) {
+    if (p.output == Output::add) value = load_some(out, left) + value;
+  }
+  store_some(out, value, left);
+}
 template <int kRows, int kVectors, typename T>
 inline void finish(const Lanes (&sum)[kRows][kVectors],
                    const PanelProduct& p,
@@ -74,23 +104,17 @@ inline void finish(const Lanes (&sum)[kRows][kVectors],
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int q = 0; q < kVectors; ++q) {
-      const std::size_t at = column + static_cast<std::size_t>(q) * kLanes;
-      if (at >= p.columns) continue;
-      const std::size_t left = p.columns - at < kLanes ? p.columns - at : kLanes;
-      T* out = c + (row + static_cast<std::size_t>(r)) * p.c_stride + at;
-      Lanes value = sum[r][q];
-      if (p.bias != nullptr) value = value + load_some(p.bias + at, left);
-      if constexpr (std::is_same_v<T, float>) {
-        if (p.output == Output::add) value = load_some(out, left) + value;
-      }
-      store_some(out, value, left);
+      finish(sum[r][q],
+             p,
+             row + static_cast<std::size_t>(r),
+             column + static_cast<std::size_t>(q) * kLanes,
+             c);
     }
   }
 }
 
 template <typename E, int kVectors>
 inline void product_strip(const PanelProduct& p, std::size_t column) {
-  constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
   for_row_tiles<most_rows(kVectors)>(p.rows, [&]<int kRows>(std::size_t row) {
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 24
@@ -102,8 +126,7 @@ inline void product_strip(const PanelProduct& p, std::size_t column) {
       accumulate(sum,
                  static_cast<const E*>(s->a) + row * s->a_stride,
                  s->a_stride,
-                 1,
-                 static_cast<const E*>(s->panel) + column * kGroup,
+                 static_cast<const E*>(s->panel) + column * kGroup<E>,
                  p.width,
                  s->k);
     }
@@ -124,22 +147,25 @@ void product(const PanelProduct& p) {
   for (std::size_t column = 0; column < p.columns; column += kLanes) product_strip<E, 1>(p, column);
 }
 
-/// c[r][n] (+)= a[r] . b[n], floats; n a whole number of vectors.
+// ---- small ones
+
+/// c[r][n] (+)= a[r] . b[n].  a: (rows, k)  b: (k / group, b_row, group)  c: floats
+/// All arrays have room for a multiple of 16 rows and of 16 columns.
+template <typename E>
 struct SmallProduct {
-  const float* a;
+  const E* a;
   std::size_t a_row;
-  std::size_t a_k;
-  const float* b;
+  const E* b;
   std::size_t b_row;
   float* c;
   std::size_t c_row;
   std::size_t rows;
-  std::size_t vectors;
-  std::size_t k;
-  bool goes_on;  // from what c holds
+  std::size_t columns;  // a multiple of 16
+  std::size_t k;        // a multiple of the step
+  bool goes_on;         // from what c holds
 };
-template <int kVectors>
-inline void small_strip(const SmallProduct& p, std::size_t column) {
+template <int kVectors, typename E>
+inline void small_strip(const SmallProduct<E>& p, std::size_t column) {
   for_row_tiles<most_rows(kVectors)>(p.rows, [&]<int kRows>(std::size_t row) {
     Lanes sum[kRows][kVectors];
     float* c = p.c + row * p.c_row + column;
@@ -151,7 +177,7 @@ inline void small_strip(const SmallProduct& p, std::size_t column) {
             p.goes_on ? load(c + static_cast<std::size_t>(r) * p.c_row + q * 16) : broadcast(0.0F);
       }
     }
-    accumulate(sum, p.a + row * p.a_row, p.a_row, p.a_k, p.b + column, p.b_row, p.k);
+    accumulate(sum, p.a + row * p.a_row, p.a_row, p.b + column * kGroup<E>, p.b_row, p.k);
 #pragma GCC unroll 24
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -160,9 +186,10 @@ inline void small_strip(const SmallProduct& p, std::size_t column) {
     }
   });
 }
-inline void multiply(const SmallProduct& p) {
+template <typename E>
+inline void multiply(const SmallProduct<E>& p) {
   std::size_t column = 0;
-  std::size_t left = p.vectors;
+  std::size_t left = p.columns / kLanes;
   if constexpr (kHasWideRegisters) {
     for (; left >= 4; left -= 4, column += 64) small_strip<4>(p, column);
     if (left == 3) return small_strip<3>(p, column);
@@ -171,79 +198,69 @@ inline void multiply(const SmallProduct& p) {
   for (; left > 0; --left, column += 16) small_strip<1>(p, column);
 }
 
-template <int kRows, int kVectors>
-inline void outer_step(Lanes (&sum)[kRows][kVectors],
-                       const float* u,
-                       const float* x0,
-                       const float* /*x1*/) {
-  Lanes w[kVectors];
-#pragma GCC unroll 4
-  for (int q = 0; q < kVectors; ++q) w[q] = load(x0 + q * 16);
-#pragma GCC unroll 24
-  for (int r = 0; r < kRows; ++r) {
-    const Lanes a = broadcast(u[r]);
-#pragma GCC unroll 4
-    for (int q = 0; q < kVectors; ++q) sum[r][q] = fma(a, w[q], sum[r][q]);
-  }
+// ---- gradients of adapters
+
+/// Sixteen columns of the rows t and t + 1 of x, side by side; the second may be behind the end.
+inline Lanes column_group(const float* x, std::size_t /*row*/, std::size_t n, bool /*is_last*/) {
+  return load_some(x, n);
 }
-template <int kRows, int kVectors>
-inline void outer_step(Lanes (&sum)[kRows][kVectors],
-                       const Bf16* u,
-                       const Bf16* x0,
-                       const Bf16* x1) {
-  Pairs w[kVectors];
-#pragma GCC unroll 4
-  for (int q = 0; q < kVectors; ++q) w[q] = interleave(x0 + q * 16, x1 + q * 16);
-#pragma GCC unroll 24
-  for (int r = 0; r < kRows; ++r) {
-    const Pairs a = broadcast_pair(u + 2 * r);
-#pragma GCC unroll 4
-    for (int q = 0; q < kVectors; ++q) sum[r][q] = dot(a, w[q], sum[r][q]);
+inline Pairs column_group(const Bf16* x, std::size_t row, std::size_t n, bool is_last) {
+  if (n == kLanes && !is_last) return interleave(x, x + row);
+  Bf16 padded[2][kLanes] = {};
+  for (std::size_t i = 0; i < n; ++i) {
+    padded[0][i] = x[i];
+    if (!is_last) padded[1][i] = x[row + i];
   }
+  return interleave(padded[0], padded[1]);
+}
+inline Lanes add_product(const float* u, Lanes x, Lanes sum) {
+  return fma(broadcast(*u), x, sum);
+}
+inline Lanes add_product(const Bf16* u, Pairs x, Lanes sum) {
+  return dot(broadcast_pair(u), x, sum);
+}
+
+/// Lanes of the vector q of a strip that has so many columns.
+inline std::size_t lanes_of(std::size_t columns, int q) {
+  const std::size_t begin = static_cast<std::size_t>(q) * kLanes;
+  if (begin >= columns) return 0;
+  return columns - begin < kLanes ? columns - begin : kLanes;
 }
 
 template <typename E, int kVectors>
 inline void outer_strip(const OuterProduct& p, std::size_t column) {
-  constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
-  constexpr std::size_t kWidth = kLanes * static_cast<std::size_t>(kVectors);
-  const std::size_t columns = p.columns - column < kWidth ? p.columns - column : kWidth;
+  const std::size_t columns = p.columns - column;
   for_row_tiles<most_rows(kVectors)>(p.rank, [&]<int kRows>(std::size_t first_row) {
     Lanes sum[kRows][kVectors];
     const auto at = [&](int r, int q) {
       return p.g + (first_row + static_cast<std::size_t>(r)) * p.g_stride + column +
-             static_cast<std::size_t>(q) * 16;
-    };
-    const auto lanes_of = [&](int q) {
-      const std::size_t begin = static_cast<std::size_t>(q) * kLanes;
-      if (begin >= columns) return std::size_t{0};
-      return columns - begin < kLanes ? columns - begin : kLanes;
+             static_cast<std::size_t>(q) * kLanes;
     };
 #pragma GCC unroll 24
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int q = 0; q < kVectors; ++q) sum[r][q] = load_some(at(r, q), lanes_of(q));
+      for (int q = 0; q < kVectors; ++q) sum[r][q] = load_some(at(r, q), lanes_of(columns, q));
     }
-    const E* u = static_cast<const E*>(p.u) + first_row * kGroup;
+    const E* u = static_cast<const E*>(p.u) + first_row * kGroup<E>;
     const E* x = static_cast<const E*>(p.x) + column;
-    E padded[2][kWidth] = {};
-    for (std::size_t t = 0; t < p.rows; t += kGroup, u += p.u_stride, x += kGroup * p.x_stride) {
-      const E* x0 = x;
-      const E* x1 = x + p.x_stride;
-      const bool is_single = t + kGroup > p.rows;
-      if (columns < kWidth || is_single) {
-        for (std::size_t i = 0; i < columns; ++i) {
-          padded[0][i] = x0[i];
-          if constexpr (kGroup == 2) padded[1][i] = is_single ? E{} : x1[i];
-        }
-        x0 = padded[0];
-        x1 = padded[1];
+    for (std::size_t t = 0; t < p.rows;
+         t += kGroup<E>, u += p.rank * kGroup<E>, x += kGroup<E> * p.x_stride) {
+      decltype(column_group(x, 0, 0, false)) w[kVectors];
+#pragma GCC unroll 4
+      for (int q = 0; q < kVectors; ++q) {
+        w[q] = column_group(x + q * 16, p.x_stride, lanes_of(columns, q), t + kGroup<E> > p.rows);
       }
-      outer_step(sum, u, x0, x1);
+#pragma GCC unroll 24
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int q = 0; q < kVectors; ++q)
+          sum[r][q] = add_product(u + static_cast<std::size_t>(r) * kGroup<E>, w[q], sum[r][q]);
+      }
     }
 #pragma GCC unroll 24
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int q = 0; q < kVectors; ++q) store_some(at(r, q), sum[r][q], lanes_of(q));
+      for (int q = 0; q < kVectors; ++q) store_some(at(r, q), sum[r][q], lanes_of(columns, q));
     }
   });
 }
@@ -253,4 +270,26 @@ void outer_product(const OuterProduct& p) {
   constexpr int kVectors = kHasWideRegisters ? 3 : 1;
   for (std::size_t column = 0; column < p.columns; column += kLanes * kVectors)
     outer_strip<E, kVectors>(p, column);
+}
+
+template <typename E>
+void pack_rows(
+    const void* u, std::size_t stride, std::size_t rows, std::size_t rank, float scale, void* out) {
+  constexpr std::size_t kMost = 64;  // of a row at once
+  E* to = static_cast<E*>(out);
+  for (std::size_t group = 0; group < rows; group += kStep<E>, to += rank * kStep<E>) {
+    for (std::size_t first = 0; first < rank; first += kMost) {
+      const std::size_t n = rank - first < kMost ? rank - first : kMost;
+      for (std::size_t t = 0; t < kStep<E>; ++t) {
+        E row[kMost] = {};
+        if (group + t < rows) {
+          const E* from = static_cast<const E*>(u) + (group + t) * stride + first;
+          for_lanes(n, [&](std::size_t i, std::size_t lanes) {
+            store(row + i, load_some(from + i, lanes) * broadcast(scale));
+          });
+        }
+        for (std::size_t j = 0; j < n; ++j) to[(first + j) * kStep<E> + t] = row[j];
+      }
+    }
+  }
 }

@@ -18,6 +18,8 @@ inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
   return fma(a.even, b.even, fma(a.odd, b.odd, sum));
 }
 
+constexpr bool kHasTiles = false;
+
 #include "engine/kernels/impl.h"
 
 }  // namespace

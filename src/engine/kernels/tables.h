@@ -15,5 +15,6 @@ extern const KernelTables kScalarKernels;
 extern const KernelTables kAvx2Kernels;
 extern const KernelTables kAvx512Kernels;
 extern const KernelTables kAvx512Bf16Kernels;
+extern const KernelTables kAmxKernels;
 
 }  // namespace tinker::engine

@@ -136,7 +136,8 @@ TEST(PackedMatrix, IsTransposedAsIfPackedTheOtherWay) {
         const auto from = matrix(precision, k, n);
         PackedMatrix found(kernels(precision), n, k);
 
-        for (std::size_t i = 0; i < found.panels(); ++i) found.set_transposed_panel(i, from);
+        for (std::size_t i = 0; i < found.panels(); ++i)
+          found.set_transposed_panel(kernels(precision), i, from);
 
         EXPECT_EQ(bytes_of(found), bytes_of(transposed(precision, n, k))) << n << " x " << k;
       }
@@ -151,7 +152,7 @@ TEST(PackedMatrix, IsTransposedFromALaterPanelOn) {
       const auto from = matrix(precision, 107, 35);
       PackedMatrix found(kernels(precision), 35, k);
 
-      found.set_transposed_panel(0, from, 1);
+      found.set_transposed_panel(kernels(precision), 0, from, 1);
 
       EXPECT_EQ(bytes_of(found), bytes_of(transposed(precision, 35, k, 48))) << k;
     }
@@ -162,7 +163,7 @@ TEST(PackedMatrix, IsTransposedOnePanelAtATime) {
   const auto from = matrix(Precision::f32, 20, 100);
   PackedMatrix found(kernels(Precision::f32), 100, 20);
 
-  found.set_transposed_panel(1, from);
+  found.set_transposed_panel(kernels(Precision::f32), 1, from);
 
   std::vector<float> row(20);
   found.read_row(47, row);
