@@ -8,6 +8,11 @@
 constexpr std::size_t kTile = 16;      // rows of a tile
 constexpr std::size_t kTileStep = 32;  // of k
 
+/// The compiler does not know what tiles and their configuration are loaded from.
+inline void finish_stores(const void* of) {
+  asm volatile("" ::"r"(of) : "memory");
+}
+
 /// Sums are tiles 0 to 2 and 3 to 5, the left side is 6, the right side 7. `rows` of the left side
 /// and of the sums are there.
 inline void configure_tiles(std::size_t rows) {
@@ -22,6 +27,7 @@ inline void configure_tiles(std::size_t rows) {
     config.row_bytes[i] = 64;
     config.rows[i] = static_cast<std::uint8_t>(i == 7 ? kTile : rows);
   }
+  finish_stores(&config);
   _tile_loadconfig(&config);
 }
 
@@ -32,11 +38,6 @@ struct TileUse<Bf16> {
   TileUse& operator=(const TileUse&) = delete;
   ~TileUse() { _tile_release(); }
 };
-
-/// The compiler does not know that tiles are loaded from memory.
-inline void finish_stores() {
-  asm volatile("" ::: "memory");
-}
 
 template <int kRowTiles, int kColumnTiles>
 inline void zero_tiles() {
@@ -53,7 +54,7 @@ template <int kRowTiles, int kColumnTiles>
 inline void load_tiles(const float* c, std::size_t c_row) {
   const float* lower = c + kTile * c_row;
   c_row *= sizeof(float);
-  finish_stores();
+  finish_stores(c);
   _tile_loadd(0, c, c_row);
   if constexpr (kColumnTiles > 1) _tile_loadd(1, c + 16, c_row);
   if constexpr (kColumnTiles > 2) _tile_loadd(2, c + 32, c_row);
@@ -75,7 +76,6 @@ inline void store_tiles(float* c, std::size_t c_row) {
     if constexpr (kColumnTiles > 1) _tile_stored(4, lower + 16, c_row);
     if constexpr (kColumnTiles > 2) _tile_stored(5, lower + 32, c_row);
   }
-  finish_stores();
 }
 
 /// sums += a . b over k.  a: rows `a_row` elements apart  b: (k / 2, b_row, 2)
@@ -84,7 +84,8 @@ inline void add_tiles(
     const Bf16* a, std::size_t a_row, const Bf16* b, std::size_t b_row, std::size_t k) {
   const std::size_t a_bytes = a_row * sizeof(Bf16);
   const std::size_t b_bytes = b_row * 2 * sizeof(Bf16);
-  finish_stores();
+  finish_stores(a);
+  finish_stores(b);
   for (std::size_t i = 0; i < k; i += kTileStep, a += kTileStep, b += kTileStep * b_row) {
     _tile_loadd(6, a, a_bytes);
     _tile_loadd(7, b, b_bytes);
