@@ -79,25 +79,24 @@ bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
       sequence.memory.push_back(pages_.data(*page));
       continue;
     }
-    const std::size_t before = pages_.in_use();
-    preempt(sequence);
-    if (pages_.in_use() == before) return false;
+    if (!preempt(sequence)) return false;
   }
   return true;
 }
 
-void Sampler::preempt(const Sequence& keep) {
+bool Sampler::preempt(const Sequence& keep) {
   for (const auto& request : requests_ | std::views::reverse) {
     for (const auto& other : request->sequences | std::views::reverse) {
       // Only those that came later, and none that is in this batch already.
-      if (other.get() == &keep) return;
+      if (other.get() == &keep) return false;
       const bool is_planned = std::ranges::any_of(
           chunks_, [&](const Chunk& chunk) { return chunk.sequence == other.get(); });
       if (is_planned || other->pages.empty()) continue;
       release(*other);
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 void Sampler::plan_chunks() {
@@ -370,17 +369,17 @@ bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
 }
 
 void Sampler::finish_requests() {
-  for (std::size_t i = 0; i < requests_.size();) {
-    const bool is_over = requests_[i]->has_begun &&
-                         std::all_of(requests_[i]->sequences.begin(),
-                                     requests_[i]->sequences.end(),
-                                     [](const auto& sequence) { return sequence->is_over; });
-    if (!is_over) {
-      ++i;
-      continue;
-    }
-    const auto request = std::move(requests_[i]);
-    requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+  const auto is_over = [](const std::unique_ptr<Request>& request) {
+    return request->has_begun && std::ranges::all_of(request->sequences, [](const auto& sequence) {
+             return sequence->is_over;
+           });
+  };
+  // Found anew each time, as an answer may cancel or submit others.
+  for (;;) {
+    const auto found = std::ranges::find_if(requests_, is_over);
+    if (found == requests_.end()) return;
+    const auto request = std::move(*found);
+    requests_.erase(found);
     auto& response = request->response;
     for (const auto& sequence : request->sequences)
       response.sequences.push_back(std::move(sequence->result));
