@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <ranges>
 #include <tuple>
 
@@ -355,10 +356,18 @@ void Sampler::draw(Sequence& sequence, const Distribution& distribution) {
 }
 
 bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
-  const auto& request = *sequence.request;
+  auto& request = *sequence.request;
+  if (request.failure) return true;
   if (std::ranges::find(request.stop_ids, token) != request.stop_ids.end()) return true;
   if (request.stop_strings.empty()) return false;
-  sequence.tail += options_.token_bytes(token);
+  try {
+    sequence.tail += options_.token_bytes(token);
+  } catch (const std::exception& thrown) {
+    request.failure = Error{
+        .code = ErrorCode::internal,
+        .message = "token_bytes threw for token " + std::to_string(token) + ": " + thrown.what()};
+    return true;
+  }
   std::size_t longest = 0;
   for (const auto& text : request.stop_strings) {
     if (sequence.tail.find(text) != std::string::npos) return true;
@@ -380,6 +389,10 @@ void Sampler::finish_requests() {
     if (found == requests_.end()) return;
     const auto request = std::move(*found);
     requests_.erase(found);
+    if (request->failure) {
+      request->done(*std::move(request->failure));
+      continue;
+    }
     auto& response = request->response;
     for (const auto& sequence : request->sequences)
       response.sequences.push_back(std::move(sequence->result));

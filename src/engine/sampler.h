@@ -88,6 +88,7 @@ class Sampler {
     std::vector<std::unique_ptr<Sequence>> sequences = {};
     bool is_counted = false;  // what was found of the prompt
     bool has_begun = false;   // the prompt is computed, and all sequences exist
+    std::optional<Error> failure = {};
     Done done = {};
   };
   /// Tokens of one sequence in a batch.

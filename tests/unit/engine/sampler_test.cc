@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -709,6 +710,16 @@ TEST_F(SamplerTest, RefusesStopStringsWithoutATokenizer) {
 
   EXPECT_THAT(sample(sampler, job(prompt, {.stop = "x"})),
               IsError(ErrorCode::invalid_argument, HasSubstr("tokenizer")));
+}
+
+TEST_F(SamplerTest, FailsWithWhatTheTokenizerThrows) {
+  const auto fails = [](std::int32_t) -> std::string { throw std::runtime_error("no such token"); };
+  Sampler sampler(model, threads, {.token_bytes = fails});
+  auto asked = job(prompt, {.max_tokens = 5, .stop = "x"});
+  asked.request.num_samples = 2;
+
+  EXPECT_THAT(sample(sampler, asked), IsError(ErrorCode::internal, HasSubstr("no such token")));
+  EXPECT_THAT(sample(sampler, job(prompt, {.max_tokens = 5})), IsOk());
 }
 
 }  // namespace
