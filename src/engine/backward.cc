@@ -53,6 +53,8 @@ void Backward::plan(const ActivationPlan& plan, Arena& arena) {
             plan.elements(arena, config.kv_size()),
             plan.elements(arena, config.kv_size())};
   d_low_ = plan.low(arena, LoraGroup::qkv);
+  // (2 * rows, padded rank): a sequence may have a padding row.
+  packed_u_ = plan.low(arena, LoraGroup::gate_up).data;
 }
 
 std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
@@ -63,6 +65,12 @@ std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
   std::size_t matrices = 0;
   for (const auto& matrix : model.layer(0).matrices) matrices += matrix.bytes();
   return arena.used() + matrices;
+}
+
+std::size_t Backward::bytes_held() const noexcept {
+  std::size_t matrices = 0;
+  for (const auto& matrix : transposed_) matrices += matrix.bytes();
+  return arena_.used() + matrices;
 }
 
 void Backward::begin(const PassShape& shape,
@@ -81,11 +89,7 @@ void Backward::begin(const PassShape& shape,
   }
   if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
   shape_ = shape;
-  arena_ = make_arena([&](Arena& arena) {
-    plan(ActivationPlan(model_, shape), arena);
-    // A sequence may have a padding row.
-    packed_u_ = arena.bytes(2 * shape.rows * shape.padded_rank * model_.kernels().element_bytes);
-  });
+  arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
 }
 
 void Backward::add(const FactorGradient& gradient, std::span<const RowRange> sequences) {

@@ -109,21 +109,16 @@ struct LocalTrainer::State {
 
  private:
   [[nodiscard]] Result<void> check_memory(std::span<const Datum> data) const {
-    std::vector<engine::ScoredSequence> sequences;
-    for (const auto& datum : data) {
-      TINKER_TRY(auto tokens, datum.model_input.to_tokens());
-      sequences.push_back({.tokens = std::move(tokens)});
-    }
-    const std::size_t needed =
-        engine->trainer.bytes_needed(run.adapter()->padded_rank(), sequences);
+    constexpr std::size_t kMiB = std::size_t{1} << 20U;
+    TINKER_TRY(const std::size_t needed, run.bytes_needed(data));
     const std::size_t held = engine->trainer.bytes_held();
     const std::size_t limit = engine->options.training_bytes != 0
                                   ? engine->options.training_bytes
                                   : engine::available_memory() + held;
     if (needed <= limit) return {};
     return Error{.code = ErrorCode::invalid_argument,
-                 .message = "this batch needs " + std::to_string(needed >> 20U) + " MiB, and " +
-                            std::to_string(limit >> 20U) +
+                 .message = "this batch needs " + std::to_string((needed + kMiB - 1) / kMiB) +
+                            " MiB, and " + std::to_string(limit / kMiB) +
                             " MiB are left; its longest sequence decides"};
   }
 };
@@ -149,6 +144,14 @@ Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Dat
 
 Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) const {
   return state_->engine->compute([&] { return state_->run.step(params); });
+}
+
+Result<std::size_t> LocalTrainer::memory_needed(std::span<const Datum> data) const {
+  return state_->engine->compute([&] { return state_->run.bytes_needed(data); });
+}
+
+std::size_t LocalTrainer::memory_used() const {
+  return state_->engine->compute([&] { return state_->engine->trainer.bytes_held(); });
 }
 
 AdapterSnapshot LocalTrainer::snapshot() const {
