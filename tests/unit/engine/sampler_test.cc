@@ -12,6 +12,7 @@
 
 #include "engine/trainer.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/distributions.h"
 #include "unit/engine/tiny_model.h"
 
 namespace tinker::engine {
@@ -94,26 +95,11 @@ struct SamplerTest : ::testing::Test {
   }
   /// As the trainer computes them: what comes after each token of a text.
   [[nodiscard]] std::vector<Logprobs> distributions(const Ids& text) {
-    ScoredSequence scored = {.tokens = text};
-    const auto vocabulary = static_cast<std::int32_t>(model->config().vocab_size);
-    for (std::size_t i = 0; i <= text.size(); ++i) {
-      scored.offsets.push_back(scored.targets.size());
-      for (std::int32_t id = 0; i < text.size() && id < vocabulary; ++id)
-        scored.targets.push_back(id);
-    }
-    std::vector<Logprobs> out(text.size());
-    const auto done =
-        Trainer(model, threads, {})
-            .forward(
-                adapter.get(), {&scored, 1}, [&](std::size_t, auto logprobs, auto) -> Result<void> {
-                  for (std::size_t i = 0; i < out.size(); ++i) {
-                    const auto row =
-                        logprobs.subspan(scored.offsets[i], static_cast<std::size_t>(vocabulary));
-                    out[i].assign(row.begin(), row.end());
-                  }
-                  return {};
-                });
-    EXPECT_THAT(done, IsOk());
+    Trainer trainer(model, threads, {});
+    std::vector<Logprobs> out;
+    for (const auto& row :
+         engine::distributions(trainer, model->config().vocab_size, adapter.get(), text))
+      out.emplace_back(row.begin(), row.end());
     return out;
   }
   /// What each sampled token was drawn from, at temperature 1.
