@@ -17,10 +17,12 @@ namespace tinker {
 /// One thread computes at a time. Who wants samples leaves the request here, and whoever finds
 /// nobody computing takes the next step for all.
 struct Engine::State {
-  /// A request that waits, or its answer.
+  /// A request that waits, or its answer. Both belong to the thread that computes, until the mutex
+  /// says that it is answered.
   struct Asked {
     engine::SampleJob job = {};
     std::optional<Result<SampleResponse>> answer = {};
+    bool is_answered = false;
   };
 
   State(std::unique_ptr<engine::ThreadPool> pool,
@@ -53,7 +55,7 @@ struct Engine::State {
     std::unique_lock lock(mutex);
     arrivals.insert(arrivals.end(), asked.begin(), asked.end());
     const auto is_done = [&] {
-      return std::ranges::all_of(asked, [](const auto& one) { return one->answer.has_value(); });
+      return std::ranges::all_of(asked, [](const auto& one) { return one->is_answered; });
     };
     for (;;) {
       free.wait(lock, [&] { return !is_computing || is_done(); });
@@ -64,6 +66,7 @@ struct Engine::State {
       for (const auto& one : mine) submit(one);
       sampler.step();
       lock.lock();
+      for (const auto& one : std::exchange(answered, {})) one->is_answered = true;
       is_computing = false;
       free.notify_all();
     }
@@ -79,14 +82,17 @@ struct Engine::State {
   std::condition_variable free;
   bool is_computing = false;
   std::vector<std::shared_ptr<Asked>> arrivals;
+  std::vector<std::shared_ptr<Asked>> answered;  // of the thread that computes
   Rng rng = Rng::from_entropy();
 
  private:
   void submit(const std::shared_ptr<Asked>& one) {
-    auto id = sampler.submit(std::move(one->job), [one](Result<SampleResponse> answer) {
+    const auto done = [this, one](Result<SampleResponse> answer) {
       one->answer = std::move(answer);
-    });
-    if (!id.ok()) one->answer = std::move(id).error();
+      answered.push_back(one);
+    };
+    const auto id = sampler.submit(std::move(one->job), done);
+    if (!id.ok()) done(id.error());
   }
 };
 
