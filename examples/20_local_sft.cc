@@ -165,7 +165,12 @@ int main(int argc, char** argv) {
   for (int step = 0; step < kSteps; ++step) {
     std::vector<tinker::Datum> batch;
     for (int i = 0; i < 8; ++i) batch.push_back(datum(tokenizer, data[rng.below(data.size())]));
+    const auto estimated = trainer.memory_needed(batch).value();
     const auto output = trainer.forward_backward(batch, tinker::LossFn::cross_entropy).value();
+    if (step == 0) {
+      std::cout << "step: " << (trainer.memory_used() >> 20U) << " MiB used, " << (estimated >> 20U)
+                << " MiB estimated\n";
+    }
     trainer.optim_step({.learning_rate = 1e-3 * (1.0 - static_cast<double>(step) / kSteps)})
         .value();
     if (step % 10 == 0) std::cout << "step " << step << ": loss " << output.loss().value() << '\n';

@@ -83,6 +83,15 @@ class LocalTrainer {
   /// everything as it was.
   Result<OptimStepResponse> optim_step(const AdamParams& params) const;
 
+  /// Bytes that a call over these data takes at most, besides the weights: what
+  /// `EngineOptions::training_bytes` limits. It grows with the tokens that go through the layers
+  /// together (2048, or a longer sequence alone) and, slightly, with the data. Fails as the call
+  /// would for data that are not tokens.
+  [[nodiscard]] Result<std::size_t> memory_needed(std::span<const Datum> data) const;
+  /// Bytes that the training calls of all adapters of this engine have taken, and keep for the next
+  /// ones.
+  [[nodiscard]] std::size_t memory_used() const;
+
   /// What it is now; later steps do not change it. Constant time.
   [[nodiscard]] AdapterSnapshot snapshot() const;
 

@@ -25,6 +25,8 @@ void Backward::plan(const ActivationPlan& plan, Arena& arena) {
             plan.elements(arena, config.kv_size()),
             plan.elements(arena, config.kv_size())};
   d_low_ = plan.low(arena, LoraGroup::qkv);
+  // (2 * rows, padded rank): a sequence may have a padding row.
+  packed_u_ = plan.low(arena, LoraGroup::gate_up).data;
 }
 
 std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
@@ -35,6 +37,12 @@ std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
   std::size_t matrices = 0;
   for (const auto& matrix : model.layer(0).matrices) matrices += matrix.bytes();
   return arena.used() + matrices;
+}
+
+std::size_t Backward::bytes_held() const noexcept {
+  std::size_t matrices = 0;
+  for (const auto& matrix : transposed_) matrices += matrix.bytes();
+  return arena_.used() + matrices;
 }
 
 void Backward::begin(const PassShape& shape,

@@ -42,7 +42,7 @@ class Backward {
   /// Bytes that the arrays of a pass will take.
   static std::size_t bytes(const Model& model, const PassShape& shape);
 
-  [[nodiscard]] std::size_t bytes_held() const noexcept { return arena_.used(); }
+  [[nodiscard]] std::size_t bytes_held() const noexcept;
 
   /// Must be called before the layers of a batch. `gradients` is as long as the adapter's
   /// parameters.

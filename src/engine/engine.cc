@@ -17,10 +17,12 @@ namespace tinker {
 /// One thread computes at a time. Who wants samples leaves the request here, and whoever finds
 /// nobody computing takes the next step for all.
 struct Engine::State {
-  /// A request that waits, or its answer.
+  /// A request that waits, or its answer. Both belong to the thread that computes, until the mutex
+  /// says that it is answered.
   struct Asked {
     engine::SampleJob job = {};
     std::optional<Result<SampleResponse>> answer = {};
+    bool is_answered = false;
   };
 
   State(std::unique_ptr<engine::ThreadPool> pool,
@@ -53,7 +55,7 @@ struct Engine::State {
     std::unique_lock lock(mutex);
     arrivals.insert(arrivals.end(), asked.begin(), asked.end());
     const auto is_done = [&] {
-      return std::ranges::all_of(asked, [](const auto& one) { return one->answer.has_value(); });
+      return std::ranges::all_of(asked, [](const auto& one) { return one->is_answered; });
     };
     for (;;) {
       free.wait(lock, [&] { return !is_computing || is_done(); });
@@ -64,6 +66,7 @@ struct Engine::State {
       for (const auto& one : mine) submit(one);
       sampler.step();
       lock.lock();
+      for (const auto& one : std::exchange(answered, {})) one->is_answered = true;
       is_computing = false;
       free.notify_all();
     }
@@ -79,14 +82,17 @@ struct Engine::State {
   std::condition_variable free;
   bool is_computing = false;
   std::vector<std::shared_ptr<Asked>> arrivals;
+  std::vector<std::shared_ptr<Asked>> answered;  // of the thread that computes
   Rng rng = Rng::from_entropy();
 
  private:
   void submit(const std::shared_ptr<Asked>& one) {
-    auto id = sampler.submit(std::move(one->job), [one](Result<SampleResponse> answer) {
+    const auto done = [this, one](Result<SampleResponse> answer) {
       one->answer = std::move(answer);
-    });
-    if (!id.ok()) one->answer = std::move(id).error();
+      answered.push_back(one);
+    };
+    const auto id = sampler.submit(std::move(one->job), done);
+    if (!id.ok()) done(id.error());
   }
 };
 
@@ -109,21 +115,16 @@ struct LocalTrainer::State {
 
  private:
   [[nodiscard]] Result<void> check_memory(std::span<const Datum> data) const {
-    std::vector<engine::ScoredSequence> sequences;
-    for (const auto& datum : data) {
-      TINKER_TRY(auto tokens, datum.model_input.to_tokens());
-      sequences.push_back({.tokens = std::move(tokens)});
-    }
-    const std::size_t needed =
-        engine->trainer.bytes_needed(run.adapter()->padded_rank(), sequences);
+    constexpr std::size_t kMiB = std::size_t{1} << 20U;
+    TINKER_TRY(const std::size_t needed, run.bytes_needed(data));
     const std::size_t held = engine->trainer.bytes_held();
     const std::size_t limit = engine->options.training_bytes != 0
                                   ? engine->options.training_bytes
                                   : engine::available_memory() + held;
     if (needed <= limit) return {};
     return Error{.code = ErrorCode::invalid_argument,
-                 .message = "this batch needs " + std::to_string(needed >> 20U) + " MiB, and " +
-                            std::to_string(limit >> 20U) +
+                 .message = "this batch needs " + std::to_string((needed + kMiB - 1) / kMiB) +
+                            " MiB, and " + std::to_string(limit / kMiB) +
                             " MiB are left; its longest sequence decides"};
   }
 };
@@ -149,6 +150,14 @@ Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Dat
 
 Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) const {
   return state_->engine->compute([&] { return state_->run.step(params); });
+}
+
+Result<std::size_t> LocalTrainer::memory_needed(std::span<const Datum> data) const {
+  return state_->engine->compute([&] { return state_->run.bytes_needed(data); });
+}
+
+std::size_t LocalTrainer::memory_used() const {
+  return state_->engine->compute([&] { return state_->engine->trainer.bytes_held(); });
 }
 
 AdapterSnapshot LocalTrainer::snapshot() const {

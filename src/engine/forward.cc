@@ -33,6 +33,21 @@ void store_value(
 
 }  // namespace
 
+void Forward::plan(const ActivationPlan& plan, Arena& arena) {
+  const auto& config = model_.config();
+  normed_ = plan.elements(arena, config.hidden_size);
+  gated_ = plan.elements(arena, config.ffn_size);
+  raw_v_ = plan.floats(arena, config.kv_size());
+}
+
+std::size_t Forward::bytes(const Model& model, const PassShape& shape) {
+  ThreadPool none(1);
+  Forward counted(model, none);
+  Arena arena;
+  counted.plan(ActivationPlan(model, shape), arena);
+  return arena.used();
+}
+
 void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
   batch_ = batch;
   std::size_t positions = 0;
@@ -51,13 +66,7 @@ void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
   rope_.reserve(positions);
   if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
   shape_ = shape;
-  const auto& config = model_.config();
-  const ActivationPlan plan(model_, shape);
-  arena_ = make_arena([&](Arena& arena) {
-    normed_ = plan.elements(arena, config.hidden_size);
-    gated_ = plan.elements(arena, config.ffn_size);
-    raw_v_ = plan.floats(arena, config.kv_size());
-  });
+  arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
 }
 
 void Forward::embed(const FloatRows& x) const {

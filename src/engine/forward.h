@@ -48,6 +48,11 @@ class Forward {
   Forward(const Model& model, ThreadPool& threads)
       : model_(model), threads_(threads), rope_(model) {}
 
+  /// Bytes that the arrays of a pass will take.
+  static std::size_t bytes(const Model& model, const PassShape& shape);
+
+  [[nodiscard]] std::size_t bytes_held() const noexcept { return arena_.used(); }
+
   /// Must be called before the layers of a batch; the spans must live as long as it is computed.
   void begin(const TokenBatch& batch, const PassShape& shape);
   /// x = the embeddings of the tokens.
@@ -90,6 +95,7 @@ class Forward {
     std::size_t first = 0;
     std::size_t count = 0;
   };
+  void plan(const ActivationPlan& plan, Arena& arena);
   void project(std::size_t layer,
                LoraGroup group,
                const ElementRows& input,

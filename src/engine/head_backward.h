@@ -34,6 +34,13 @@ class HeadBackward {
   HeadBackward(const Model& model, ThreadPool& threads, Head& head, Backward& backward)
       : model_(model), threads_(threads), head_(head), backward_(backward) {}
 
+  /// Bytes that a pass will take besides the arrays that are laid out.
+  static std::size_t bytes(const Model& model) {
+    return round_up(model.config().hidden_size, kLanes) * Head::kBlock *
+           model.kernels().element_bytes;
+  }
+  [[nodiscard]] std::size_t bytes_held() const noexcept { return block_.bytes(); }
+
   void lay_out(const ActivationPlan& plan, std::size_t padded_rank, Arena& arena);
   /// Writes d_x, and adds to the gradients of the head's factors.
   void run(const Adapter& adapter,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <ranges>
 #include <tuple>
 
@@ -79,25 +80,24 @@ bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
       sequence.memory.push_back(pages_.data(*page));
       continue;
     }
-    const std::size_t before = pages_.in_use();
-    preempt(sequence);
-    if (pages_.in_use() == before) return false;
+    if (!preempt(sequence)) return false;
   }
   return true;
 }
 
-void Sampler::preempt(const Sequence& keep) {
+bool Sampler::preempt(const Sequence& keep) {
   for (const auto& request : requests_ | std::views::reverse) {
     for (const auto& other : request->sequences | std::views::reverse) {
       // Only those that came later, and none that is in this batch already.
-      if (other.get() == &keep) return;
+      if (other.get() == &keep) return false;
       const bool is_planned = std::ranges::any_of(
           chunks_, [&](const Chunk& chunk) { return chunk.sequence == other.get(); });
       if (is_planned || other->pages.empty()) continue;
       release(*other);
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 void Sampler::plan_chunks() {
@@ -356,10 +356,18 @@ void Sampler::draw(Sequence& sequence, const Distribution& distribution) {
 }
 
 bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
-  const auto& request = *sequence.request;
+  auto& request = *sequence.request;
+  if (request.failure) return true;
   if (std::ranges::find(request.stop_ids, token) != request.stop_ids.end()) return true;
   if (request.stop_strings.empty()) return false;
-  sequence.tail += options_.token_bytes(token);
+  try {
+    sequence.tail += options_.token_bytes(token);
+  } catch (const std::exception& thrown) {
+    request.failure = Error{
+        .code = ErrorCode::internal,
+        .message = "token_bytes threw for token " + std::to_string(token) + ": " + thrown.what()};
+    return true;
+  }
   std::size_t longest = 0;
   for (const auto& text : request.stop_strings) {
     if (sequence.tail.find(text) != std::string::npos) return true;
@@ -370,17 +378,21 @@ bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
 }
 
 void Sampler::finish_requests() {
-  for (std::size_t i = 0; i < requests_.size();) {
-    const bool is_over = requests_[i]->has_begun &&
-                         std::all_of(requests_[i]->sequences.begin(),
-                                     requests_[i]->sequences.end(),
-                                     [](const auto& sequence) { return sequence->is_over; });
-    if (!is_over) {
-      ++i;
+  const auto is_over = [](const std::unique_ptr<Request>& request) {
+    return request->has_begun && std::ranges::all_of(request->sequences, [](const auto& sequence) {
+             return sequence->is_over;
+           });
+  };
+  // Found anew each time, as an answer may cancel or submit others.
+  for (;;) {
+    const auto found = std::ranges::find_if(requests_, is_over);
+    if (found == requests_.end()) return;
+    const auto request = std::move(*found);
+    requests_.erase(found);
+    if (request->failure) {
+      request->done(*std::move(request->failure));
       continue;
     }
-    const auto request = std::move(requests_[i]);
-    requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
     auto& response = request->response;
     for (const auto& sequence : request->sequences)
       response.sequences.push_back(std::move(sequence->result));

@@ -46,7 +46,8 @@ class Sampler {
 
   Sampler(std::shared_ptr<const Model> model, ThreadPool& threads, const SamplerOptions& options);
 
-  /// `done` is called by a later `step`. Fails with `invalid_argument`, and names the parameter.
+  /// `done` is called by a later `step`, and may submit and cancel. Fails with `invalid_argument`,
+  /// and names the parameter.
   Result<Id> submit(SampleJob job, Done done);
   /// Its pages are free when this returns, and `done` is not called.
   void cancel(Id id);
@@ -87,6 +88,7 @@ class Sampler {
     std::vector<std::unique_ptr<Sequence>> sequences = {};
     bool is_counted = false;  // what was found of the prompt
     bool has_begun = false;   // the prompt is computed, and all sequences exist
+    std::optional<Error> failure = {};
     Done done = {};
   };
   /// Tokens of one sequence in a batch.
@@ -107,7 +109,9 @@ class Sampler {
   Result<void> read_scores(Request& request) const;
   void plan_chunks();
   bool find_room(Sequence& sequence, std::size_t tokens);
-  void preempt(const Sequence& keep);
+  /// Takes the pages of the youngest sequence that came after `keep` and has some. It shares them
+  /// perhaps, so that none is free for it.
+  bool preempt(const Sequence& keep);
   void release(Sequence& sequence);
   void fill_batch();
   void compute_layers();

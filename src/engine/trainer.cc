@@ -92,7 +92,13 @@ std::size_t Trainer::bytes_needed(std::size_t padded_rank,
   Trainer counted(model_, threads_, options_);
   Arena arena;
   counted.lay_out(plan, arena);
-  return arena.used() + Backward::bytes(*model_, plan.shape);
+  return arena.used() + Forward::bytes(*model_, plan.shape) + Backward::bytes(*model_, plan.shape) +
+         HeadBackward::bytes(*model_) + plan.shape.rows * head_.blocks() * sizeof(SoftmaxPart);
+}
+
+std::size_t Trainer::bytes_held() const noexcept {
+  return arena_.used() + forward_.bytes_held() + backward_.bytes_held() +
+         head_backward_.bytes_held() + parts_.capacity() * sizeof(SoftmaxPart);
 }
 
 void Trainer::lay_out(const Plan& plan, Arena& arena) {

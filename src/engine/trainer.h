@@ -52,9 +52,7 @@ class Trainer {
   [[nodiscard]] std::size_t bytes_needed(std::size_t padded_rank,
                                          std::span<const ScoredSequence> sequences) const;
   /// Bytes that it has already.
-  [[nodiscard]] std::size_t bytes_held() const noexcept {
-    return arena_.used() + backward_.bytes_held();
-  }
+  [[nodiscard]] std::size_t bytes_held() const noexcept;
 
  private:
   struct Plan {

@@ -28,6 +28,16 @@ Result<Batch> read(std::span<const Datum> data, const TokenLoss& loss) {
   return out;
 }
 
+/// How many numbers a tensor has when all are written out.
+std::size_t cells_of(const TensorData& tensor) {
+  constexpr std::size_t kMost = std::size_t{1} << 32U;  // more than will be read
+  if (!tensor.is_sparse() || !tensor.shape()) return tensor.size();
+  std::size_t out = 1;
+  for (const auto size : *tensor.shape())
+    out *= std::min(kMost / out, static_cast<std::size_t>(std::max<std::int64_t>(1, size)));
+  return out;
+}
+
 std::vector<float> copy(std::span<const float> values) {
   return {values.begin(), values.end()};
 }
@@ -92,6 +102,23 @@ Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   }
   out.metrics["loss:sum"] = sum;
   return out;
+}
+
+Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data) const {
+  // Of a target: its id and where it lies, twice, three inputs, and what is answered.
+  constexpr std::size_t kBytesOfTarget = 64;
+  std::vector<ScoredSequence> sequences;
+  std::size_t targets = 0;
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    auto tokens = data[i].model_input.to_tokens();
+    if (!tokens.ok()) return std::move(tokens).error().with_context(name_of_datum(i));
+    const auto given = data[i].loss_fn_inputs.find("target_tokens");
+    targets += given == data[i].loss_fn_inputs.end() ? tokens->size() : cells_of(given->second);
+    sequences.push_back({.tokens = *std::move(tokens)});
+  }
+  // The gradients are copied, lest a call that fails change them.
+  return trainer_.bytes_needed(adapter_->padded_rank(), sequences) +
+         gradients_.size() * sizeof(float) + targets * kBytesOfTarget;
 }
 
 Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {

@@ -36,6 +36,9 @@ class TrainingRun {
   Result<ForwardBackwardOutput> run(std::span<const Datum> data, const loss::Formula& formula);
   Result<OptimStepResponse> step(const AdamParams& params);
 
+  /// Bytes that a call over these data will use besides the model and the adapter.
+  [[nodiscard]] Result<std::size_t> bytes_needed(std::span<const Datum> data) const;
+
  private:
   Trainer& trainer_;
   std::shared_ptr<const Model> model_;

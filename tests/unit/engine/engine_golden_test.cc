@@ -12,7 +12,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <simdjson.h>
 
 #include "engine/losses.h"
 #include "engine/optimizer.h"
@@ -22,17 +21,14 @@
 #include "formats/mapped_file.h"
 #include "formats/safetensors.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/distributions.h"
+#include "unit/engine/goldens.h"
 
 namespace tinker::engine {
 namespace {
 
 namespace fs = std::filesystem;
 using simdjson::dom::element;
-
-fs::path goldens() {
-  const char* const set = std::getenv("TINKER_ENGINE_GOLDENS");
-  return set != nullptr ? fs::path(set) : fs::path(SHARED_DATA) / "engine_goldens";
-}
 
 std::vector<fs::path> folders() {
   std::vector<fs::path> out;
@@ -41,30 +37,6 @@ std::vector<fs::path> folders() {
     if (entry.is_directory()) out.push_back(entry.path());
   }
   std::ranges::sort(out);
-  return out;
-}
-
-/// A JSON document that lives as long as this.
-class Json {
- public:
-  explicit Json(const fs::path& path) : root_(parser_.load(path.string())) {}
-  [[nodiscard]] element operator*() const { return root_; }
-
- private:
-  simdjson::dom::parser parser_;
-  element root_;
-};
-
-template <typename T>
-std::vector<T> numbers(element array) {
-  std::vector<T> out;
-  for (const element item : array.get_array()) {
-    if (item.is_array()) {
-      for (const T inner : numbers<T>(item)) out.push_back(inner);
-    } else {
-      out.push_back(static_cast<T>(item.get_double().value()));
-    }
-  }
   return out;
 }
 
@@ -258,38 +230,24 @@ TEST(engine_golden, logits) {
   for_goldens([](Golden& golden) {
     const Tensors expected(golden.folder / "logits.safetensors");
     const std::size_t vocabulary = golden.model->config().vocab_size;
-    // All tokens of the vocabulary as targets of each position give the logits, up to their common
-    // offset.
-    std::vector<ScoredSequence> sequences;
-    for (const element item : (*golden.batch).get_array()) {
-      ScoredSequence sequence = {.tokens = numbers<std::int32_t>(item["tokens"])};
-      sequence.offsets.push_back(0);
-      for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
-        for (std::size_t id = 0; id < vocabulary; ++id)
-          sequence.targets.push_back(static_cast<std::int32_t>(id));
-        sequence.offsets.push_back(sequence.targets.size());
-      }
-      sequences.push_back(std::move(sequence));
-    }
     const auto compare = [&](const Adapter* adapter, const std::string& prefix) {
-      const auto done = golden.trainer.forward(
-          adapter,
-          sequences,
-          [&](std::size_t i,
-              std::span<const float> logprobs,
-              std::span<float> /*none*/) -> Result<void> {
-            auto theirs = expected.floats(prefix + ".logits." + std::to_string(i));
-            for (std::size_t row = 0; row < theirs.size(); row += vocabulary) {
-              double sum = 0;
-              for (std::size_t id = 0; id < vocabulary; ++id)
-                sum += std::exp(static_cast<double>(theirs[row + id]));
-              for (std::size_t id = 0; id < vocabulary; ++id)
-                theirs[row + id] -= static_cast<float>(std::log(sum));
-            }
-            EXPECT_LE(largest_difference(logprobs, theirs), 5e-5F) << prefix << " datum " << i;
-            return {};
-          });
-      EXPECT_THAT(done, testing::IsOk());
+      std::size_t i = 0;
+      for (const element item : (*golden.batch).get_array()) {
+        const auto ours = distributions(
+            golden.trainer, vocabulary, adapter, numbers<std::int32_t>(item["tokens"]));
+        auto theirs = expected.floats(prefix + ".logits." + std::to_string(i));
+        ASSERT_EQ(theirs.size(), ours.size() * vocabulary);
+        // Logits are known up to their common offset.
+        for (std::size_t row = 0; row < ours.size(); ++row) {
+          const auto logits = std::span(theirs).subspan(row * vocabulary, vocabulary);
+          double sum = 0;
+          for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+          for (float& logit : logits) logit -= static_cast<float>(std::log(sum));
+          EXPECT_LE(largest_difference(ours[row], logits), 5e-5F)
+              << prefix << " datum " << i << " row " << row;
+        }
+        ++i;
+      }
     };
     compare(nullptr, "base");
     compare(golden.adapter(false).get(), "lora");

@@ -159,6 +159,59 @@ TEST_F(EngineTest, SamplesAskedForByManyThreadsAreAsThoseAskedForAlone) {
   EXPECT_EQ(together, alone);
 }
 
+TEST_F(EngineTest, TrainersAndSamplersMayWorkAtTheSameTime) {
+  struct Outcome {
+    std::vector<double> numbers = {};
+    std::vector<SampledSequence> sequences = {};
+    bool operator==(const Outcome&) const = default;
+  };
+  // Steps of one adapter, and samples of what it has become.
+  const auto train = [](const Engine& engine, int which) {
+    Outcome out;
+    const auto trainer = engine.create_adapter({.rank = 2 + which, .seed = which}).value();
+    const std::vector data = {datum({5 + which, 9, 17, 33, 65, 129, 257, 2}),
+                              datum({7, 8 + which, 9})};
+    for (int step = 0; step < 6; ++step) {
+      const auto pass = trainer.forward_backward(data, LossFn::cross_entropy).value();
+      const auto update = trainer.optim_step({.learning_rate = 0.01}).value();
+      const auto answer =
+          engine.sample(request({5, which}, {.max_tokens = 6, .seed = step}), trainer.snapshot());
+      out.numbers.push_back(pass.loss().value());
+      out.numbers.push_back(update.metrics->at("unclipped_grad_l2:mean"));
+      out.sequences.push_back(answer.value().sequences.at(0));
+    }
+    return out;
+  };
+  // Many requests of the base model, some in one call.
+  const auto sample = [](const Engine& engine, int which) {
+    Outcome out;
+    for (int i = 0; i < 4; ++i) {
+      std::vector<SampleRequest> asked;
+      for (int j = 0; j < 3; ++j)
+        asked.push_back(request({which, i, j + 1}, {.max_tokens = 8, .seed = i + j}));
+      for (const auto& answer : engine.sample(asked))
+        out.sequences.push_back(answer.value().sequences.at(0));
+    }
+    return out;
+  };
+  const auto run = [&](const Engine& engine, int which) {
+    return which % 2 == 0 ? train(engine, which) : sample(engine, which);
+  };
+  constexpr int kWorkers = 4;
+  const auto quiet = load();
+  std::vector<Outcome> alone;
+  for (int i = 0; i < kWorkers; ++i) alone.push_back(run(quiet, i));
+  const auto busy = load();
+  std::vector<Outcome> together(kWorkers);
+
+  std::vector<std::thread> workers;
+  for (int i = 0; i < kWorkers; ++i)
+    workers.emplace_back([&, i] { together[static_cast<std::size_t>(i)] = run(busy, i); });
+  for (auto& worker : workers) worker.join();
+
+  EXPECT_EQ(together, alone);
+}
+
 TEST_F(EngineTest, StopsAtStringsAcrossTokens) {
   const auto engine =
       load({.token_bytes = [](std::int32_t token) { return std::to_string(token % 10); }});

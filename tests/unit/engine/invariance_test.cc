@@ -31,15 +31,8 @@ ScoredSequence shifted(const std::vector<std::int32_t>& text) {
 
 class Invariance : public ::testing::TestWithParam<Setting> {
  protected:
-  Invariance() : threads(2), model(tiny_model(GetParam(), threads)) {
-    const auto layout = LoraLayout::create(model->config(), {.rank = 3}).value();
-    // B is not zero, so that the adapter matters.
-    const auto fresh = Adapter::create(*model, layout, 5, threads);
-    Floats values(layout->parameters());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = fresh->values()[i] + 0.02F * static_cast<float>(i * 37 % 11) - 0.1F;
-    }
-    adapter = Adapter::with_values(*model, layout, std::move(values), threads);
+  Invariance()
+      : threads(2), model(tiny_model(GetParam(), threads)), adapter(tiny_adapter(*model, threads)) {
     for (const std::size_t length : {2U, 70U, 33U, 8U, 41U})
       texts.push_back(some_tokens(*model, length, length));
     for (const auto& text : texts) sequences.push_back(shifted(text));

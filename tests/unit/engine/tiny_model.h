@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/adapter.h"
 #include "engine/model.h"
 #include "engine/random_model.h"
 #include "support/temporary_folder.h"
@@ -40,20 +41,42 @@ inline std::vector<Setting> all_settings() {
   return out;
 }
 
-/// A random model, packed for a setting.
-inline std::shared_ptr<const Model> tiny_model(const Setting& setting, ThreadPool& threads) {
-  const testing::TemporaryFolder folder;
-  // More than one block of the vocabulary and of keys, and no size a multiple of a vector.
-  auto config = small_config(setting.architecture);
+/// More than one block of the vocabulary and of keys, and no size a multiple of a vector.
+inline ModelConfig tiny_config(ModelConfig::Architecture architecture) {
+  auto config = small_config(architecture);
   config.vocab_size = 1601;
   config.hidden_size = 36;
   config.ffn_size = 50;
   config.head_dim = 10;
   config.context_length = 256;
-  config.tied_head = setting.architecture != ModelConfig::Architecture::qwen3;
+  config.tied_head = architecture != ModelConfig::Architecture::qwen3;
+  return config;
+}
+
+/// A random model with these sizes.
+inline std::shared_ptr<const Model> random_model(const ModelConfig& config,
+                                                 const Kernels& kernels,
+                                                 ThreadPool& threads) {
+  const testing::TemporaryFolder folder;
   EXPECT_TRUE(write_random_model(folder.path(), config, 7).ok());
-  const auto files = ModelFiles::open(folder.path()).value();
-  return Model::load(files, kernels_of(setting.path, setting.precision), threads).value();
+  return Model::load(ModelFiles::open(folder.path()).value(), kernels, threads).value();
+}
+
+/// A random model, packed for a setting.
+inline std::shared_ptr<const Model> tiny_model(const Setting& setting, ThreadPool& threads) {
+  return random_model(
+      tiny_config(setting.architecture), kernels_of(setting.path, setting.precision), threads);
+}
+
+/// An adapter that matters: its B is not zero.
+inline std::shared_ptr<const Adapter> tiny_adapter(const Model& model, ThreadPool& threads) {
+  const auto layout = LoraLayout::create(model.config(), {.rank = 3}).value();
+  const auto fresh = Adapter::create(model, layout, 5, threads);
+  Floats values(layout->parameters());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = fresh->values()[i] + 0.02F * static_cast<float>(i * 37 % 11) - 0.1F;
+  }
+  return Adapter::with_values(model, layout, std::move(values), threads);
 }
 
 /// Tokens that look like nothing.
