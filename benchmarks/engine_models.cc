@@ -95,7 +95,7 @@ Result<void> convert_model(const std::filesystem::path& model,
 
 double lora_flop_per_token(const ModelConfig& config, double rank, double context) {
   const auto sizes = sizes_of(config);
-  const double head = static_cast<double>(config.vocab_size * config.hidden_size);
+  const auto head = static_cast<double>(config.vocab_size * config.hidden_size);
   const double layer =
       4 * sizes.matrices + 6 * rank * sizes.borders + attention_flop(config, context) * (1 + 2.5);
   return static_cast<double>(config.layers) * layer + 4 * head;
@@ -103,7 +103,7 @@ double lora_flop_per_token(const ModelConfig& config, double rank, double contex
 
 double prefill_flop_per_token(const ModelConfig& config, double context) {
   const auto sizes = sizes_of(config);
-  const double head = static_cast<double>(config.vocab_size * config.hidden_size);
+  const auto head = static_cast<double>(config.vocab_size * config.hidden_size);
   return static_cast<double>(config.layers) *
              (2 * sizes.matrices + attention_flop(config, context)) +
          2 * head / context;

@@ -184,6 +184,7 @@ double register_peak(const engine::Kernels& kernels, std::size_t threads) {
   for (int round = 0; round < kRounds; ++round) {
     std::vector<double> rates(threads);
     std::vector<std::thread> running;
+    running.reserve(threads);
     for (auto& rate : rates) {
       running.emplace_back([&rate, &work] {
         const auto start = std::chrono::steady_clock::now();
