@@ -1,6 +1,7 @@
 """The work of engine_bench done by PyTorch, transformers and peft: engine_peer.py MODEL --what lora_step,prefill,decode.
 
-In their best configuration here: adapters in the precision of the model, attention fused, no checkpointing.
+In their best configuration here: attention fused, no checkpointing, adapters in f32, as peft has them, or in the precision
+of the model, whatever is faster on this machine.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import torch
 import transformers
 
 PROJECTIONS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+PROBE = 64  # tokens that show what is faster
 
 
 def best_of(repetitions, work):
@@ -37,26 +39,46 @@ def best_of(repetitions, work):
     return best
 
 
+def choose_adapter_precision(model, parameters, compute_gradients):
+    """Theirs or the model's: on machines without instructions for bf16 small products in it are slow."""
+    seconds = {}
+    for dtype in {torch.float32, model.dtype}:
+        for parameter in parameters:
+            parameter.data = parameter.data.to(dtype)
+            parameter.grad = None
+        seconds[dtype] = best_of(2, lambda _: compute_gradients())
+    dtype = min(seconds, key=seconds.get)
+    for parameter in parameters:
+        parameter.data = parameter.data.to(dtype)
+        parameter.grad = None
+
+
 def lora_step(model, arguments):
     vocabulary = model.config.vocab_size
     data = [tokens_of(i, arguments.length + 1, vocabulary) for i in range(arguments.sequences)]
-    inputs, targets = torch.tensor(data)[:, :-1], torch.tensor(data)[:, 1:].reshape(-1)
+    inputs, targets = torch.tensor(data)[:, :-1], torch.tensor(data)[:, 1:]
     config = peft.LoraConfig(r=RANK, lora_alpha=32, lora_dropout=0.0, target_modules=PROJECTIONS, task_type="CAUSAL_LM")
-    model = peft.get_peft_model(model, config, autocast_adapter_dtype=False)
+    model = peft.get_peft_model(model, config)
     model.train()
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def compute_gradients(inputs, targets):
+        logits = model(input_ids=inputs, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.float().view(-1, vocabulary), targets.reshape(-1))
+        loss.backward()
+        return loss.item()
+
+    choose_adapter_precision(model, parameters, lambda: compute_gradients(inputs[:1, :PROBE], targets[:1, :PROBE]))
+    optimizer = torch.optim.AdamW(parameters, lr=1e-4)
     losses = []
 
     def step(_):
-        logits = model(input_ids=inputs, use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(logits.float().view(-1, vocabulary), targets)
-        loss.backward()
+        losses.append(compute_gradients(inputs, targets))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.item())
 
     seconds = best_of(arguments.repetitions, step)
-    report("lora_step", tokens=targets.numel(), seconds=seconds, first_loss=losses[0])
+    report("lora_step", tokens=inputs.numel(), seconds=seconds, first_loss=losses[0])
     report("memory", megabytes=peak_megabytes())
 
 
