@@ -1,8 +1,9 @@
-"""Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--json FILE]`.
+"""Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--peers] [--json FILE]`.
 
 NAME is an area with a NAME_bench program and, where it has a peer, a NAME_peer.py. Ours and the peer's runs take turns,
 the best of each counts, so that a busy moment of the machine does not decide. Areas that need more than that, such as a
-server, or that measure the `tinker` command, have a NAME_area.py with a `measure` of their own.
+server, or that measure the `tinker` command, have a NAME_area.py with a `measure` of their own. Those whose peers take
+gigabytes to install run without them in `measure` and with them, for --peers, in `measure_with_peers`.
 """
 
 import argparse
@@ -39,10 +40,12 @@ def run_peer(script):
     return result["peer"], result["milliseconds"]
 
 
-def measure(area, build_dir):
+def measure(area, build_dir, with_peers):
     """The rows of one area."""
     if (HERE / f"{area}_area.py").exists():
-        return importlib.import_module(f"{area}_area").measure(build_dir, make_row, ROUNDS)
+        module = importlib.import_module(f"{area}_area")
+        run = getattr(module, "measure_with_peers", module.measure) if with_peers else module.measure
+        return run(build_dir, make_row, ROUNDS)
     ours, peers, peer = {}, {}, None
     for _ in range(ROUNDS):
         for name, row in run_ours(build_dir / "bin" / f"{area}_bench").items():
@@ -78,9 +81,9 @@ def make_row(name, value, unit, peer, peer_value):
 
 def print_rows(rows):
     for row in rows:
-        line = f"{row['name']:50} {row['value']:10.3f} {row['unit']:5}"
+        line = f"{row['name']:50} {row['value']:10.3f} {row['unit']:7}"
         if row["peer"]:
-            line += f"  {row['peer']}: {row['peer_value']:10.3f} {row['unit']:5} {row['ratio']:8.2f}x"
+            line += f"  {row['peer']}: {row['peer_value']:10.3f} {row['unit']:7} {row['ratio']:8.2f}x"
         print(line)
 
 
@@ -88,6 +91,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--build-dir", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
 
@@ -96,7 +100,9 @@ def main():
     unknown = set(arguments.names) - set(areas)
     if unknown:
         parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: expected one of {', '.join(areas)}")
-    rows = [row for area in arguments.names or areas for row in measure(area, arguments.build_dir)]
+    rows = [
+        row for area in arguments.names or areas for row in measure(area, arguments.build_dir, arguments.peers)
+    ]
     print_rows(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")

@@ -1,0 +1,221 @@
+"""`./dev bench engine`: training and sampling on this machine; with --peers beside PyTorch and llama.cpp.
+
+Two models: d512 (12 layers, d 512, ffn 1408, vocabulary 32,000) with random weights, and SmolLM2-135M, the GGUF file that
+TINKER_SMOLLM2 names or else random weights of its shape. Everybody gets the same weights, as bf16, and the same tokens.
+
+  lora_step  4 x 512 tokens, rank 16 on the seven projections, cross entropy, AdamW; FLOP are those of forward, d/dx,
+             adapters and attention, whether more are done or not
+  memory     the largest of a process that does nothing but such steps
+  prefill    a prompt of 512 tokens, and one new token
+  decode     32 new tokens of each sequence of a batch behind a prompt of 32, without the time for the prompts
+  gemm       products with packed weights, m x n x k, beside multiply-adds that only touch registers
+
+Ours and theirs take turns, and the best of each counts. llama.cpp gets the better of spinning and of sleeping threads, and
+draws no tokens; transformers generates greedily; ours are drawn at temperature 1, with their logprobs.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent
+
+IS_QUICK = bool(os.environ.get("TINKER_BENCH_QUICK"))  # whether it runs, not how fast
+MODELS = ("d512",) if IS_QUICK else ("d512", "smollm2")
+PRECISIONS = ("f32", "bf16")
+THREADS = (1, 2)
+STEP = (1, 32) if IS_QUICK else (4, 512)  # sequences, and tokens of each
+STEP_OF_OTHER_PATHS = (1, 32) if IS_QUICK else (1, 512)
+STEP_OF_SCALAR = (1, 4) if IS_QUICK else (1, 8)  # which takes a second for two of them
+REPETITIONS = 1 if IS_QUICK else 2
+SHORT_REPETITIONS = 1 if IS_QUICK else 4  # of what takes less than a second
+LOSS_TOLERANCE = 0.01
+
+
+def run(*command, environment=None):
+    """The JSON objects that a program prints, one a line."""
+    environment = {**os.environ, **(environment or {})}
+    output = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return [json.loads(line) for line in output.stdout.splitlines()]
+
+
+class Best:
+    """Rows of several runs by what they measure: of each number the best one."""
+
+    def __init__(self):
+        self.rows, self.names = {}, {}
+
+    def add(self, who, setting, rows):
+        for row in rows:
+            if row["what"] == "peer":
+                self.names[who] = row["name"]
+                continue
+            what = f"decode b{row['batch']:.0f}" if row["what"] == "decode" else row["what"]
+            best = self.rows.setdefault((who, what, *setting), row)
+            for number in {"seconds", "megabytes"} & row.keys():
+                best[number] = min(best[number], row[number])
+
+    def row(self, who, what, *setting):
+        return self.rows.get((who, what, *setting))
+
+
+def model_folders(program, folder):
+    """{name: folder} of models, made there."""
+    folders = {name: folder / name for name in MODELS}
+    for name, place in folders.items():
+        file = os.environ.get("TINKER_SMOLLM2") if name == "smollm2" else None
+        if name == "smollm2" and not file:
+            print("smollm2 has random weights, for TINKER_SMOLLM2 names no file", file=sys.stderr)
+        subprocess.run([program, "convert", file, place] if file else [program, "make", name, place], check=True)
+    return folders
+
+
+def bench_model(program, model, what, precision, threads, step, repetitions, *options):
+    setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
+    if step:
+        options = (*options, "--sequences", step[0], "--length", step[1])
+    return run(*program, model, "--what", what, *setting, *options)
+
+
+class Torch:
+    """engine_peer.py in the Python of the peers."""
+
+    def __init__(self, python):
+        self.program = (python, HERE / "engine_peer.py")
+
+    def measure(self, best, name, model, precision, threads):
+        setting = (name, precision, threads)
+        best.add("torch", setting, bench_model(self.program, model, "lora_step", precision, threads, STEP, REPETITIONS))
+        if threads == max(THREADS):
+            rows = bench_model(self.program, model, "prefill,decode", precision, threads, None, REPETITIONS)
+            best.add("torch", setting, rows)
+
+
+class LlamaCpp:
+    """engine_llama_peer.py, likewise."""
+
+    def __init__(self, python, models):
+        self.program = (python, HERE / "engine_llama_peer.py")
+        self.files = {model: model.with_suffix(".gguf") for model in models.values()}
+        for model, file in self.files.items():
+            run(*self.program, "convert", model, file)
+
+    def measure(self, best, name, model, precision, threads):
+        if precision != "bf16" or threads != max(THREADS):
+            return
+        options = ["--what", "prefill,decode", "--threads", threads, "--repetitions", SHORT_REPETITIONS]
+        for environment in ({}, {"OMP_WAIT_POLICY": "PASSIVE"}):
+            rows = run(*self.program, "measure", self.files[model], *options, environment=environment)
+            best.add("llama.cpp", (name, precision, threads), rows)
+
+
+def measure_ours(best, program, name, model, precision, threads):
+    setting = (name, precision, threads)
+    command = (program, "model")
+    best.add("ours", setting, bench_model(command, model, "lora_step", precision, threads, STEP, REPETITIONS))
+    rows = bench_model(command, model, "prefill,decode", precision, threads, None, SHORT_REPETITIONS)
+    best.add("ours", setting, rows)
+
+
+def check_losses(best):
+    """The same weights and tokens have the same loss, or it is not the same work."""
+    for (who, what, *setting), row in best.rows.items():
+        if what != "lora_step" or who == "ours":
+            continue
+        ours, theirs = best.row("ours", what, *setting)["first_loss"], row["first_loss"]
+        if abs(ours / theirs - 1) > LOSS_TOLERANCE:
+            raise RuntimeError(f"{setting}: our first loss is {ours}, that of {who} {theirs}")
+
+
+def speed(row):
+    return row["tokens"] / row["seconds"]
+
+
+def label_of(*words, threads):
+    return f"{' '.join(words)}, {threads} thread{'s' * (threads > 1)}"
+
+
+def beside_peak(make_row, label, gflops, peak):
+    return make_row(label, gflops, "GFLOP/s", "register peak" if peak else None, peak)
+
+
+def model_rows(best, peaks, make_row):
+    """A row for each peer that has done the same, or one without."""
+    for (who, what, name, precision, threads), row in best.rows.items():
+        if who != "ours":
+            continue
+        setting = (name, precision, threads)
+        unit, value = ("MB", lambda row: row["megabytes"]) if what == "memory" else ("tok/s", speed)
+        label = label_of(what, name, precision, threads=threads)
+        beside = [(best.names[peer], best.row(peer, what, *setting)) for peer in best.names]
+        beside = [(peer, value(theirs)) for peer, theirs in beside if theirs]
+        for peer, theirs in beside or [(None, None)]:
+            yield make_row(label, value(row), unit, peer, theirs)
+        if "flop" in row:
+            gflops = row["flop"] / row["seconds"] * 1e-9
+            yield beside_peak(make_row, f"{label}, FLOP", gflops, peaks[precision, threads])
+
+
+def kernel_rows(program, peaks, make_row):
+    """Of products; fills in the peaks."""
+    for precision in PRECISIONS:
+        for threads in THREADS:
+            rows = run(
+                *(program, "kernels", "--precision", precision, "--threads", threads),
+                *("--repetitions", SHORT_REPETITIONS),
+            )
+            peaks[precision, threads] = peak = rows[0]["gflops"] or None
+            for row in rows[1:]:
+                shape = f"{row['m']}x{row['n']}x{row['k']}"
+                label = label_of("gemm", shape, precision, threads=threads)
+                yield beside_peak(make_row, label, row["gflops"], peak)
+
+
+def other_path_rows(program, model, paths, make_row):
+    for path in paths:
+        step = STEP_OF_SCALAR if path == "scalar" else STEP_OF_OTHER_PATHS
+        for precision in PRECISIONS:
+            for threads in THREADS:
+                repetitions = 1 if path == "scalar" else REPETITIONS
+                rows = bench_model(
+                    (program, "model"), model, "lora_step", precision, threads, step, repetitions, "--cpu", path
+                )
+                size = f"{step[0]}x{step[1]}"
+                label = label_of("lora_step", "d512", precision, path, size, threads=threads)
+                yield make_row(label, speed(rows[0]), "tok/s", None, None)
+
+
+def measure_all(build_dir, make_row, rounds, make_peers):
+    program = build_dir / "bin" / "engine_bench"
+    paths = subprocess.run([program, "paths"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    with tempfile.TemporaryDirectory(dir=build_dir) as folder:
+        models = model_folders(program, pathlib.Path(folder))
+        peers = make_peers(models)
+        best, peaks = Best(), {}
+        kernels = list(kernel_rows(program, peaks, make_row))
+        for _ in range(rounds):
+            for name, model in models.items():
+                for precision in PRECISIONS:
+                    for threads in THREADS:
+                        measure_ours(best, program, name, model, precision, threads)
+                        for peer in peers:
+                            peer.measure(best, name, model, precision, threads)
+        check_losses(best)
+        rows = list(model_rows(best, peaks, make_row))
+        others = list(other_path_rows(program, models["d512"], paths[:-1], make_row))
+    return rows + others + kernels
+
+
+def measure(build_dir, make_row, rounds):
+    """One round: there is nobody to take turns with, and the best of a few steps counts."""
+    return measure_all(build_dir, make_row, 1, lambda models: [])
+
+
+def measure_with_peers(build_dir, make_row, rounds):
+    python = os.environ.get("TINKER_PEER_PYTHON") or ROOT / "build" / "venv" / "engine-peers" / "bin" / "python"
+    rounds = 1 if IS_QUICK else rounds
+    return measure_all(build_dir, make_row, rounds, lambda models: [Torch(python), LlamaCpp(python, models)])
