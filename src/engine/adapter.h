@@ -49,6 +49,8 @@ struct LoraModule {
   std::size_t out = 0;
   std::size_t a = 0;
   std::size_t b = 0;
+
+  friend bool operator==(const LoraModule&, const LoraModule&) = default;
 };
 
 /// What an adapter consists of. The parameters of all modules lie in one array, and so do their
