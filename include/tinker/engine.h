@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -48,6 +49,30 @@ struct EngineOptions {
   std::function<std::string(std::int32_t token)> token_bytes = {};
 };
 
+/// One step of Muon, which is ours: the hosted service does not have it, and `dimuon`, which it
+/// has, is not defined publicly. Each factor of the adapter moves by an orthogonal matrix,
+/// Nesterov's momentum made so by five Newton-Schulz steps, whose root mean square is 0.2 times the
+/// learning rate. That of AdamW's steps is about the same, so learning rates of AdamW fit.
+struct MuonParams {
+  double learning_rate = 1e-4;
+  double momentum = 0.95;       ///< In [0, 1).
+  double weight_decay = 0.0;    ///< Decoupled.
+  double grad_clip_norm = 0.0;  ///< Global norm, before the momentum; 0 is no clipping.
+
+  friend bool operator==(const MuonParams&, const MuonParams&) = default;
+};
+
+/// What a checkpoint holds, or what of it is loaded.
+enum class CheckpointParts {
+  weights,                ///< The adapter: all that sampling needs, and what PEFT reads.
+  weights_and_optimizer,  ///< Also momenta and step: training goes on as if it had never stopped.
+};
+
+struct ExportOptions {
+  /// What the weights are written in; absent: what the engine computes in.
+  std::optional<EnginePrecision> precision = {};
+};
+
 /// The parameters of an adapter at one time, to sample from. A handle: copies share them.
 ///
 /// Immutable.
@@ -82,6 +107,16 @@ class LocalTrainer {
   /// Metrics: "unclipped_grad_l2:mean". Fails for gradients that are not finite, and leaves
   /// everything as it was.
   Result<OptimStepResponse> optim_step(const AdamParams& params) const;
+  /// The same by another optimizer: `optim_step(MuonParams{.learning_rate = 3e-4})`. Once a run has
+  /// taken a step with one of them, the other is refused: `load` without the optimizer's state
+  /// begins anew. (A template, so that `optim_step({...})` means Adam.)
+  Result<OptimStepResponse> optim_step(const std::same_as<MuonParams> auto& params) const {
+    return muon_step(params);
+  }
+  /// What a request asks for. Fails with `invalid_argument` for `dimuon` and for what there is not.
+  Result<OptimStepResponse> optim_step(const std::same_as<OptimParams> auto& params) const {
+    return requested_step(params);
+  }
 
   /// Bytes that a call over these data takes at most, besides the weights: what
   /// `EngineOptions::training_bytes` limits. It grows with the tokens that go through the layers
@@ -95,7 +130,23 @@ class LocalTrainer {
   /// What it is now; later steps do not change it. Constant time.
   [[nodiscard]] AdapterSnapshot snapshot() const;
 
+  /// Makes `folder` a checkpoint: adapter_model.safetensors and adapter_config.json as PEFT has
+  /// them, optimizer.safetensors, and checkpoint_complete, which is empty. Until all of it is on
+  /// the disk, `folder` is what it was; a checkpoint that was there is replaced, anything else is
+  /// refused. Gradients that no step has used are not in it. Fails with `io_error` for what cannot
+  /// be written.
+  Result<void> save(const std::filesystem::path& folder,
+                    CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
+  /// gradients that no step has used. Fails with `invalid_argument`, and names the file, the member
+  /// or the tensor, if the checkpoint is not complete, has another rank, alpha or other matrices,
+  /// or lacks a state that is asked for; nothing is changed then.
+  Result<void> load(const std::filesystem::path& folder,
+                    CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+
  private:
+  [[nodiscard]] Result<OptimStepResponse> muon_step(const MuonParams& params) const;
+  [[nodiscard]] Result<OptimStepResponse> requested_step(const OptimParams& params) const;
   friend class Engine;
   struct State;
   explicit LocalTrainer(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -112,6 +163,21 @@ class Engine {
 
   /// A new adapter: B = 0, A from the seed.
   [[nodiscard]] Result<LocalTrainer> create_adapter(const LoraConfig& config = {}) const;
+  /// One that was saved, with the rank and the matrices that it has. Fails as `LocalTrainer::load`
+  /// does.
+  [[nodiscard]] Result<LocalTrainer> load_adapter(
+      const std::filesystem::path& folder,
+      CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  /// The same, to sample from.
+  [[nodiscard]] Result<AdapterSnapshot> load_snapshot(const std::filesystem::path& folder) const;
+
+  /// Makes a Hugging Face folder with the adapter added to the weights of the base model, which are
+  /// read again from where it was loaded; tokenizer files that are there are copied. With no
+  /// adapter, what is written is the base model. A tied head that is adapted is no longer tied.
+  /// Refuses a folder that is not empty.
+  [[nodiscard]] Result<void> export_merged(const AdapterSnapshot& from,
+                                           const std::filesystem::path& folder,
+                                           const ExportOptions& options = {}) const;
 
   /// One request. `base_model`, `model_path` and `sampling_session_id` are not looked at: the
   /// snapshot says what to sample from.

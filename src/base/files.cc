@@ -1,9 +1,12 @@
 #include "base/files.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/strings.h"
@@ -21,6 +24,49 @@ Result<void> make_folders_above(const std::string& path) {
   if (!error) return {};
   return Error{.code = ErrorCode::io_error,
                .message = concat("make the folders above ", path, ": ", error.message())};
+}
+
+Result<void> sync_folder(const std::string& path) {
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot; then there is nothing to be done.
+  if (!folder.is_open() || (::fsync(folder.get()) != 0 && errno != EINVAL)) {
+    return system_error("sync", path);
+  }
+  return {};
+}
+
+Result<void> swap_names(const std::string& from, const std::string& to) {
+#ifdef RENAME_EXCHANGE
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return system_error("replace", to);
+#endif
+  return swap_names_in_steps(from, to);
+}
+
+Result<void> swap_names_in_steps(const std::string& from, const std::string& to) {
+  const std::string aside = from + ".old";
+  TINKER_TRY(move_to_new_name(to, aside));
+  if (std::rename(from.c_str(), to.c_str()) != 0) {
+    auto failed = system_error("replace", to);
+    if (std::rename(aside.c_str(), to.c_str()) == 0) return failed;
+    failed.message += concat("; the old one is at ", aside);
+    return failed;
+  }
+  if (std::rename(aside.c_str(), from.c_str()) != 0) return system_error("make", from);
+  return {};
+}
+
+Result<void> move_to_new_name(const std::string& from, const std::string& to) {
+#ifdef RENAME_NOREPLACE
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno != EINVAL && errno != ENOSYS) return system_error("make", to);
+#endif
+  struct stat info = {};
+  if (::lstat(to.c_str(), &info) == 0)
+    errno = EEXIST;
+  else if (std::rename(from.c_str(), to.c_str()) == 0)
+    return {};
+  return system_error("make", to);
 }
 
 Result<std::string_view> read_some(const FileDescriptor& file,

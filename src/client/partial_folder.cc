@@ -23,6 +23,7 @@ namespace tinker::client {
 namespace fs = std::filesystem;
 using base::FileDescriptor;
 using base::make_folders_above;
+using base::sync_folder;
 using base::system_error;
 
 namespace {
@@ -65,15 +66,6 @@ Result<void> remove_all(const std::string& path) {
   return {};
 }
 
-Result<void> sync_folder(const std::string& path) {
-  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot; then there is nothing to be done.
-  if (!folder.is_open() || (::fsync(folder.get()) != 0 && errno != EINVAL)) {
-    return system_error("sync", path);
-  }
-  return {};
-}
-
 /// All folders below `path`, and itself; the files were synced when they were complete.
 Result<void> sync_folders(const std::string& path) {
   std::error_code error;
@@ -110,34 +102,6 @@ std::optional<std::uint64_t> take_number(std::string_view& line) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
   return number;
-}
-
-/// Puts `from` in place of `to`, which may be there; the old one is then at `from`.
-Result<void> exchange(const std::string& from, const std::string& to) {
-#ifdef RENAME_EXCHANGE
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return {};
-  if (errno != EINVAL && errno != ENOSYS) return system_error("replace", to);
-#endif
-  // A file system that cannot do it at once: aside, in, and back again if that fails.
-  const std::string aside = from + ".old";
-  TINKER_TRY(remove_all(aside));
-  if (::rename(to.c_str(), aside.c_str()) != 0) return system_error("move aside", to);
-  if (::rename(from.c_str(), to.c_str()) == 0) return {};
-  const Error failed = system_error("replace", to);
-  if (::rename(aside.c_str(), to.c_str()) != 0) {
-    return io_error(base::concat(failed.message, "; the old copy is at ", aside));
-  }
-  return failed;
-}
-
-Result<void> move_in(const std::string& from, const std::string& to) {
-#ifdef RENAME_NOREPLACE
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
-  if (errno != EINVAL && errno != ENOSYS) return system_error("make", to);
-#endif
-  if (exists(to)) return io_error(base::concat(to, " is there already"));
-  if (::rename(from.c_str(), to.c_str()) != 0) return system_error("make", to);
-  return {};
 }
 
 }  // namespace
@@ -296,7 +260,8 @@ Result<std::string> PartialFolder::make_files() const {
 Result<void> PartialFolder::publish(const std::string& folder, bool overwrite) const {
   TINKER_TRY(sync_folders(folder));
   const bool is_replaced = overwrite && exists(target_);
-  TINKER_TRY(is_replaced ? exchange(folder, target_) : move_in(folder, target_));
+  TINKER_TRY(is_replaced ? base::swap_names(folder, target_)
+                         : base::move_to_new_name(folder, target_));
   TINKER_TRY(sync_folder(fs::path(target_).parent_path().string()));
   std::error_code ignored;  // the download is complete, whatever is left beside it
   fs::remove_all(path_, ignored);

@@ -31,6 +31,13 @@ struct FloatRows {
 struct PassShape {
   std::size_t rows = 0;         ///< At most.
   std::size_t padded_rank = 0;  ///< The largest of the adapters, 0 without any.
+  std::size_t pages = 0;        ///< Of all sequences that are differentiated.
+  std::size_t longest = 0;      ///< Tokens of one of them.
+
+  [[nodiscard]] bool fits(const PassShape& room) const noexcept {
+    return rows <= room.rows && padded_rank <= room.padded_rank && pages <= room.pages &&
+           longest <= room.longest;
+  }
 };
 
 /// What a layer computes of each row, and its backward pass reads again.
@@ -66,6 +73,7 @@ class ActivationPlan {
   [[nodiscard]] ElementRows low(Arena& arena, LoraGroup group) const {
     return elements(arena, members_of(group).count * shape_.padded_rank);
   }
+  [[nodiscard]] const PassShape& shape() const noexcept { return shape_; }
   /// All but x, middle, raw_q and raw_k, which need not be kept by all.
   [[nodiscard]] LayerState layer(Arena& arena) const;
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kGroupsOfLayer = {
     LoraGroup::qkv, LoraGroup::o, LoraGroup::gate_up, LoraGroup::down};
 
-bool is_trained(const LoraConfig& config, LoraGroup group) {
+bool is_trained(const LoraShape& config, LoraGroup group) {
   switch (group) {
     case LoraGroup::qkv:
     case LoraGroup::o: return config.train_attn;
@@ -30,7 +30,7 @@ Error invalid(std::string message) {
 }  // namespace
 
 Result<std::shared_ptr<const LoraLayout>> LoraLayout::create(const ModelConfig& model,
-                                                             const LoraConfig& config) {
+                                                             const LoraShape& config) {
   if (config.rank == 0 || config.rank > model.hidden_size) {
     return invalid("rank is " + std::to_string(config.rank) + "; expected 1 to " +
                    std::to_string(model.hidden_size) + ", the width of the model");

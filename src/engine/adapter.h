@@ -15,7 +15,7 @@
 
 namespace tinker::engine {
 
-struct LoraConfig {
+struct LoraShape {
   std::size_t rank = 32;
   float alpha = 32;
   bool train_attn = true;
@@ -49,6 +49,8 @@ struct LoraModule {
   std::size_t out = 0;
   std::size_t a = 0;
   std::size_t b = 0;
+
+  friend bool operator==(const LoraModule&, const LoraModule&) = default;
 };
 
 /// What an adapter consists of. The parameters of all modules lie in one array, and so do their
@@ -60,9 +62,9 @@ class LoraLayout {
   /// Fails with `invalid_argument` for a rank of 0 or beyond the model, or when nothing would be
   /// trained.
   static Result<std::shared_ptr<const LoraLayout>> create(const ModelConfig& model,
-                                                          const LoraConfig& config);
+                                                          const LoraShape& config);
 
-  [[nodiscard]] const LoraConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const LoraShape& config() const noexcept { return config_; }
   [[nodiscard]] float scale() const noexcept {
     return config_.alpha / static_cast<float>(config_.rank);
   }
@@ -75,7 +77,7 @@ class LoraLayout {
                                          std::size_t member) const;
 
  private:
-  LoraConfig config_;
+  LoraShape config_;
   std::size_t layers_ = 0;
   std::size_t modules_per_layer_ = 0;
   std::size_t parameters_ = 0;

@@ -25,13 +25,17 @@ void Backward::plan(const ActivationPlan& plan, Arena& arena) {
             plan.elements(arena, config.kv_size()),
             plan.elements(arena, config.kv_size())};
   d_low_ = plan.low(arena, LoraGroup::qkv);
-  // (2 * rows, padded rank): a sequence may have a padding row.
-  packed_u_ = plan.low(arena, LoraGroup::gate_up).data;
+  packed_u_ = arena.bytes(plan.shape().pages * kKeyBlock * plan.shape().padded_rank *
+                          model_.kernels().element_bytes);
+  scratch_.clear();
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    scratch_.push_back(
+        arena.floats(attention_backward_scratch(config.head_dim, plan.shape().longest)));
+  }
 }
 
-std::size_t Backward::bytes(const Model& model, const PassShape& shape) {
-  ThreadPool none(1);
-  Backward counted(model, none);
+std::size_t Backward::bytes(const Model& model, ThreadPool& threads, const PassShape& shape) {
+  Backward counted(model, threads);
   Arena arena;
   counted.plan(ActivationPlan(model, shape), arena);
   std::size_t matrices = 0;
@@ -59,7 +63,7 @@ void Backward::begin(const PassShape& shape,
       transposed_[i] = PackedMatrix(model_.kernels(), matrix.k(), matrix.n());
     }
   }
-  if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
+  if (shape.fits(shape_)) return;
   shape_ = shape;
   arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
 }
@@ -73,21 +77,20 @@ void Backward::add(const FactorGradient& gradient, std::span<const RowRange> seq
     starts.push_back(bytes);
     bytes += round_up(range.count, kernels.step) * rank * kernels.element_bytes;
   }
-  if (packed_u_.size() < bytes) packed_u_ = AlignedBytes(bytes);
   threads_.run(sequences.size(), [&](std::size_t i, std::size_t /*thread*/) {
     kernels.pack_rows(gradient.u.row(sequences[i].first, gradient.u_column),
                       gradient.u.stride,
                       sequences[i].count,
                       rank,
                       gradient.scale,
-                      packed_u_.data() + starts[i]);
+                      packed_u_ + starts[i]);
   });
   const std::size_t units = (gradient.columns + kPanelColumns - 1) / kPanelColumns;
   threads_.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
     const std::size_t column = unit * kPanelColumns;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       kernels.outer_product({
-          .u = packed_u_.data() + starts[i],
+          .u = packed_u_ + starts[i],
           .x = gradient.x.row(sequences[i].first, column),
           .x_stride = gradient.x.stride,
           .rows = sequences[i].count,
@@ -247,7 +250,7 @@ void Backward::attention(const Forward& forward,
   const auto& batch = forward.batch();
   const std::size_t group = config.heads / config.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
-  threads_.run(sequences_.size() * config.kv_heads, [&](std::size_t unit, std::size_t /*thread*/) {
+  threads_.run(sequences_.size() * config.kv_heads, [&](std::size_t unit, std::size_t thread) {
     const auto& range = sequences_[unit / config.kv_heads];
     const std::size_t kv_head = unit % config.kv_heads;
     const auto pages = batch.pages[batch.rows[range.first].sequence];
@@ -264,7 +267,6 @@ void Backward::attention(const Forward& forward,
                         .limit = i - range.first + 1});
       }
     }
-    const Floats scratch(attention_backward_scratch(config.head_dim, range.count));
     model_.kernels().attention_backward({.rows = rows.data(),
                                          .row_count = rows.size(),
                                          .key_blocks = blocks.keys.data(),
@@ -276,7 +278,7 @@ void Backward::attention(const Forward& forward,
                                          .head_dim = config.head_dim,
                                          .value_stride = kv.value_stride,
                                          .scale = scale,
-                                         .scratch = scratch.data()});
+                                         .scratch = scratch_[thread]});
   });
 }
 

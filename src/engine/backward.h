@@ -40,7 +40,7 @@ class Backward {
   Backward(const Model& model, ThreadPool& threads) : model_(model), threads_(threads) {}
 
   /// Bytes that the arrays of a pass will take.
-  static std::size_t bytes(const Model& model, const PassShape& shape);
+  static std::size_t bytes(const Model& model, ThreadPool& threads, const PassShape& shape);
 
   [[nodiscard]] std::size_t bytes_held() const noexcept;
 
@@ -112,8 +112,9 @@ class Backward {
   FloatRows d_k_;      // (rows, kv_size)
   FloatRows d_v_;
   std::array<ElementRows, 3> d_qkv_;
-  ElementRows d_low_;      // (rows, 3 * padded rank)
-  AlignedBytes packed_u_;  // of one gradient
+  ElementRows d_low_;              // (rows, 3 * padded rank)
+  std::byte* packed_u_ = nullptr;  // of one gradient
+  std::vector<float*> scratch_;    // of each thread
   std::vector<Product> products_;
 };
 

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/strings.h"
+#include "engine/checkpoint.h"
 #include "engine/machine_memory.h"
+#include "engine/merged_model.h"
 #include "engine/sampler.h"
 #include "engine/training_run.h"
 #include "tinker/rng.h"
@@ -27,8 +30,10 @@ struct Engine::State {
 
   State(std::unique_ptr<engine::ThreadPool> pool,
         std::shared_ptr<const engine::Model> loaded,
+        std::filesystem::path from,
         const EngineOptions& given)
       : options(given),
+        source(std::move(from)),
         threads(std::move(pool)),
         model(std::move(loaded)),
         trainer(model, *threads, {}),
@@ -72,7 +77,13 @@ struct Engine::State {
     }
   }
 
+  /// Requires that it is called by `compute`.
+  std::shared_ptr<const engine::Adapter> adapter_of(engine::Checkpoint& saved) const {
+    return engine::Adapter::with_values(*model, saved.layout, std::move(saved.values), *threads);
+  }
+
   EngineOptions options;
+  std::filesystem::path source;  // absolute
   std::unique_ptr<engine::ThreadPool> threads;
   std::shared_ptr<const engine::Model> model;
   engine::Trainer trainer;
@@ -160,8 +171,47 @@ std::size_t LocalTrainer::memory_used() const {
   return state_->engine->compute([&] { return state_->engine->trainer.bytes_held(); });
 }
 
+Result<OptimStepResponse> LocalTrainer::muon_step(const MuonParams& params) const {
+  return state_->engine->compute([&] { return state_->run.step(params); });
+}
+
+Result<OptimStepResponse> LocalTrainer::requested_step(const OptimParams& params) const {
+  if (const auto* const adam = std::get_if<AdamParams>(&params)) return optim_step(*adam);
+  const auto* const other = std::get_if<OtherOptimParams>(&params);
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = base::concat(other == nullptr ? "dimuon" : other->type,
+                                       ": not an optimizer whose definition is public; there are "
+                                       "adamw (AdamParams) and muon (MuonParams)")};
+}
+
 AdapterSnapshot LocalTrainer::snapshot() const {
   return state_->engine->compute([&] { return AdapterSnapshot(state_->run.adapter()); });
+}
+
+Result<void> LocalTrainer::save(const std::filesystem::path& folder, CheckpointParts parts) const {
+  // Copied, so that others may compute while it is written.
+  std::shared_ptr<const engine::Adapter> adapter;
+  std::optional<engine::OptimizerState> optimizer;
+  state_->engine->compute([&] {
+    adapter = state_->run.adapter();
+    if (parts == CheckpointParts::weights_and_optimizer)
+      optimizer = engine::copy_of(state_->run.optimizer());
+    return true;
+  });
+  return engine::save_checkpoint(
+      folder, *adapter, optimizer ? &*optimizer : nullptr, state_->engine->source.string());
+}
+
+Result<void> LocalTrainer::load(const std::filesystem::path& folder, CheckpointParts parts) const {
+  const auto& model = *state_->engine->model;
+  TINKER_TRY(auto saved, engine::load_checkpoint(folder, model.config(), parts));
+  return state_->engine->compute([&]() -> Result<void> {
+    const auto same =
+        engine::check_same_shape(saved.layout->config(), state_->run.adapter()->layout().config());
+    if (!same.ok()) return same.error().with_context(folder.string());
+    state_->run.restore(state_->engine->adapter_of(saved), std::move(saved.optimizer));
+    return {};
+  });
 }
 
 Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOptions& options) {
@@ -176,7 +226,10 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
   TINKER_TRY(const auto files, engine::ModelFiles::open(model));
   TINKER_TRY(auto loaded,
              engine::Model::load(files, engine::kernels_of(path, precision), *threads));
-  return Engine(std::make_shared<State>(std::move(threads), std::move(loaded), options));
+  std::error_code error;
+  auto source = std::filesystem::absolute(model, error);
+  return Engine(std::make_shared<State>(
+      std::move(threads), std::move(loaded), error ? model : std::move(source), options));
 }
 
 Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
@@ -196,6 +249,41 @@ Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
         engine::Adapter::create(*state_->model, std::move(layout), seed, *state_->threads);
     return LocalTrainer(std::make_shared<LocalTrainer::State>(state_, std::move(adapter)));
   });
+}
+
+Result<LocalTrainer> Engine::load_adapter(const std::filesystem::path& folder,
+                                          CheckpointParts parts) const {
+  TINKER_TRY(auto saved, engine::load_checkpoint(folder, state_->model->config(), parts));
+  return state_->compute([&] {
+    auto trainer = std::make_shared<LocalTrainer::State>(state_, state_->adapter_of(saved));
+    trainer->run.restore(trainer->run.adapter(), std::move(saved.optimizer));
+    return LocalTrainer(std::move(trainer));
+  });
+}
+
+Result<AdapterSnapshot> Engine::load_snapshot(const std::filesystem::path& folder) const {
+  TINKER_TRY(auto saved,
+             engine::load_checkpoint(folder, state_->model->config(), CheckpointParts::weights));
+  return state_->compute([&] { return AdapterSnapshot(state_->adapter_of(saved)); });
+}
+
+Result<void> Engine::export_merged(const AdapterSnapshot& from,
+                                   const std::filesystem::path& folder,
+                                   const ExportOptions& options) const {
+  TINKER_TRY(const auto base, engine::ModelFiles::open(state_->source));
+  if (base.config() != state_->model->config()) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = state_->source.string() + " is no longer the model that was loaded"};
+  }
+  // Threads of its own, so that others may compute with those of the engine.
+  engine::ThreadPool threads(state_->threads->size());
+  return engine::write_merged_model(
+      folder,
+      {.base = base,
+       .source = state_->source,
+       .adapter = from.adapter_.get(),
+       .precision = options.precision.value_or(state_->options.precision)},
+      threads);
 }
 
 Result<SampleResponse> Engine::sample(const SampleRequest& request,

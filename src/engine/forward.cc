@@ -38,11 +38,13 @@ void Forward::plan(const ActivationPlan& plan, Arena& arena) {
   normed_ = plan.elements(arena, config.hidden_size);
   gated_ = plan.elements(arena, config.ffn_size);
   raw_v_ = plan.floats(arena, config.kv_size());
+  scratch_.clear();
+  for (std::size_t i = 0; i < threads_.size(); ++i)
+    scratch_.push_back(arena.floats(attention_scratch(config.head_dim)));
 }
 
-std::size_t Forward::bytes(const Model& model, const PassShape& shape) {
-  ThreadPool none(1);
-  Forward counted(model, none);
+std::size_t Forward::bytes(const Model& model, ThreadPool& threads, const PassShape& shape) {
+  Forward counted(model, threads);
   Arena arena;
   counted.plan(ActivationPlan(model, shape), arena);
   return arena.used();
@@ -64,7 +66,7 @@ void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
     }
   }
   rope_.reserve(positions);
-  if (shape.rows <= shape_.rows && shape.padded_rank <= shape_.padded_rank) return;
+  if (shape.fits(shape_)) return;
   shape_ = shape;
   arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
 }
@@ -249,7 +251,7 @@ void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t pa
   const auto& config = model_.config();
   const std::size_t group = config.heads / config.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
-  threads_.run(query_runs_.size() * config.kv_heads, [&](std::size_t unit, std::size_t /*thread*/) {
+  threads_.run(query_runs_.size() * config.kv_heads, [&](std::size_t unit, std::size_t thread) {
     const auto& run = query_runs_[unit / config.kv_heads];
     const std::size_t kv_head = unit % config.kv_heads;
     const auto pages = batch_.pages[batch_.rows[run.first].sequence];
@@ -264,7 +266,6 @@ void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t pa
                         .limit = batch_.rows[i].position + 1});
       }
     }
-    Floats scratch(attention_scratch(config.head_dim));
     model_.kernels().attention({.rows = rows.data(),
                                 .row_count = rows.size(),
                                 .key_blocks = blocks.keys.data(),
@@ -272,7 +273,7 @@ void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t pa
                                 .head_dim = config.head_dim,
                                 .value_stride = kv.value_stride,
                                 .scale = scale,
-                                .scratch = scratch.data()});
+                                .scratch = scratch_[thread]});
   });
 }
 

@@ -49,7 +49,7 @@ class Forward {
       : model_(model), threads_(threads), rope_(model) {}
 
   /// Bytes that the arrays of a pass will take.
-  static std::size_t bytes(const Model& model, const PassShape& shape);
+  static std::size_t bytes(const Model& model, ThreadPool& threads, const PassShape& shape);
 
   [[nodiscard]] std::size_t bytes_held() const noexcept { return arena_.used(); }
 
@@ -116,9 +116,10 @@ class Forward {
 
   PassShape shape_;
   Arena arena_;
-  ElementRows normed_;  // (rows, hidden)
-  ElementRows gated_;   // (rows, ffn)
-  FloatRows raw_v_;     // (rows, kv_size)
+  ElementRows normed_;           // (rows, hidden)
+  ElementRows gated_;            // (rows, ffn)
+  FloatRows raw_v_;              // (rows, kv_size)
+  std::vector<float*> scratch_;  // of each thread
 };
 
 }  // namespace tinker::engine

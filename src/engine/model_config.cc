@@ -243,6 +243,9 @@ std::string to_json(const ModelConfig& config, std::string_view dtype) {
     out += base::concat("  \"", name, "\": ", value, ",\n");
   };
   const auto text = [](std::string_view value) { return base::concat("\"", value, "\""); };
+  constexpr std::array<std::string_view, 3> kClasses = {"Llama", "Qwen2", "Qwen3"};
+  const auto name = kClasses.at(static_cast<std::size_t>(config.architecture));
+  add("architectures", base::concat("[\"", name, "ForCausalLM\"]"));
   add("model_type", text(to_string(config.architecture)));
   add("vocab_size", base::concat(config.vocab_size));
   add("hidden_size", base::concat(config.hidden_size));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 
 #include "engine/model_config.h"
@@ -15,5 +16,18 @@ namespace tinker::engine {
 Result<void> write_model(const std::filesystem::path& folder,
                          const ModelConfig& config,
                          std::span<const formats::Safetensors::Tensor> tensors);
+
+/// The same, of data that are made when they are written: `make_data` gives those of a tensor to
+/// `write`, piece by piece.
+using MakeTensor =
+    std::function<Result<void>(const TensorShape& tensor, const formats::WriteBytes& write)>;
+Result<void> write_model(const std::filesystem::path& folder,
+                         const ModelConfig& config,
+                         formats::Safetensors::Dtype dtype,
+                         const MakeTensor& make_data);
+
+/// The same model in the words of config.json: factors of GGUF files as the scaling of Llama 3 that
+/// they came from. Fails with `invalid_argument` for factors that came from something else.
+Result<ModelConfig> in_words_of_config_json(ModelConfig config);
 
 }  // namespace tinker::engine

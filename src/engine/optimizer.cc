@@ -12,31 +12,58 @@ namespace {
 // Parameters that are one unit of work, and one part of a norm.
 constexpr std::size_t kPart = 4096;
 
-/// Of a whole; not a number is none.
-bool is_share(double beta) {
-  return beta >= 0 && beta < 1;
-}
-
 Result<void> check(const AdamParams& params) {
-  const auto refuse = [](const char* name, double value, const char* expected) {
-    return Error{
-        .code = ErrorCode::invalid_argument,
-        .message = std::string(name) + " is " + std::to_string(value) + "; expected " + expected};
-  };
-  if (!std::isfinite(params.learning_rate))
-    return refuse("learning_rate", params.learning_rate, "a finite number");
-  if (!is_share(params.beta1)) return refuse("beta1", params.beta1, "0 <= beta1 < 1");
-  if (!is_share(params.beta2)) return refuse("beta2", params.beta2, "0 <= beta2 < 1");
+  TINKER_TRY(check_finite("learning_rate", params.learning_rate));
+  TINKER_TRY(check_share("beta1", params.beta1));
+  TINKER_TRY(check_share("beta2", params.beta2));
   if (!(params.eps >= 0) || !std::isfinite(params.eps))
-    return refuse("eps", params.eps, "at least 0");
-  if (!std::isfinite(params.weight_decay))
-    return refuse("weight_decay", params.weight_decay, "a finite number");
-  if (!(params.grad_clip_norm >= 0))
-    return refuse("grad_clip_norm", params.grad_clip_norm, "at least 0");
-  return {};
+    return refuse_setting("eps", params.eps, "at least 0");
+  TINKER_TRY(check_finite("weight_decay", params.weight_decay));
+  return check_clipping(params.grad_clip_norm);
 }
 
 }  // namespace
+
+std::int64_t steps_of(const OptimizerState& state) noexcept {
+  return std::visit([](const auto& of_family) { return of_family.step; }, state);
+}
+
+std::string_view family_of(const OptimizerState& state) noexcept {
+  return std::holds_alternative<AdamState>(state) ? "adamw" : "muon";
+}
+
+OptimizerState copy_of(const OptimizerState& state) {
+  const auto copy = [](const Floats& values) {
+    Floats out(values.size());
+    std::ranges::copy(values.span(), out.data());
+    return out;
+  };
+  if (const auto* const adam = std::get_if<AdamState>(&state))
+    return AdamState{.m = copy(adam->m), .v = copy(adam->v), .step = adam->step};
+  const auto& muon = std::get<MuonState>(state);
+  return MuonState{.m = copy(muon.m), .step = muon.step};
+}
+
+Error refuse_setting(std::string_view name, double value, std::string_view expected) {
+  return {.code = ErrorCode::invalid_argument,
+          .message = std::string(name) + " is " + std::to_string(value) + "; expected " +
+                     std::string(expected)};
+}
+
+Result<void> check_share(std::string_view name, double beta) {
+  if (beta >= 0 && beta < 1) return {};
+  return refuse_setting(name, beta, "0 <= " + std::string(name) + " < 1");
+}
+
+Result<void> check_finite(std::string_view name, double value) {
+  if (std::isfinite(value)) return {};
+  return refuse_setting(name, value, "a finite number");
+}
+
+Result<void> check_clipping(double grad_clip_norm) {
+  if (grad_clip_norm >= 0) return {};
+  return refuse_setting("grad_clip_norm", grad_clip_norm, "at least 0");
+}
 
 double norm_of(const Kernels& kernels, ThreadPool& threads, std::span<const float> values) {
   std::vector<float> parts((values.size() + kPart - 1) / kPart);
@@ -50,6 +77,22 @@ double norm_of(const Kernels& kernels, ThreadPool& threads, std::span<const floa
   return std::sqrt(sum);
 }
 
+Result<double> checked_norm(const Kernels& kernels,
+                            ThreadPool& threads,
+                            std::span<const float> gradients,
+                            std::int64_t step) {
+  const double norm = norm_of(kernels, threads, gradients);
+  if (std::isfinite(norm)) return norm;
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = "step " + std::to_string(step) + ": the norm of the gradients is " +
+                          std::to_string(norm) +
+                          "; nothing was changed, and loading weights discards these gradients"};
+}
+
+float clipping_scale(double norm, double limit) {
+  return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + 1e-6))) : 1.0F;
+}
+
 Result<StepReport> adam_step(const Model& model,
                              ThreadPool& threads,
                              const Adapter& adapter,
@@ -58,13 +101,7 @@ Result<StepReport> adam_step(const Model& model,
                              AdamState& state) {
   TINKER_TRY(check(params));
   const auto& kernels = model.kernels();
-  const double norm = norm_of(kernels, threads, gradients);
-  if (!std::isfinite(norm)) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "step " + std::to_string(state.step + 1) +
-                            ": the norm of the gradients is " + std::to_string(norm) +
-                            "; nothing was changed, and loading weights discards these gradients"};
-  }
+  TINKER_TRY(const double norm, checked_norm(kernels, threads, gradients, state.step + 1));
   const std::size_t n = gradients.size();
   if (state.m.size() != n) {
     state.m = Floats(n);
@@ -72,7 +109,7 @@ Result<StepReport> adam_step(const Model& model,
   }
   ++state.step;
   const auto steps = static_cast<double>(state.step);
-  AdamStep step = {
+  const AdamStep step = {
       .learning_rate = static_cast<float>(params.learning_rate),
       .beta2 = static_cast<float>(params.beta2),
       .rest1 = static_cast<float>(1.0 - params.beta1),
@@ -81,10 +118,8 @@ Result<StepReport> adam_step(const Model& model,
       .decay = static_cast<float>(params.learning_rate * params.weight_decay),
       .correction1 = static_cast<float>(1.0 - std::pow(params.beta1, steps)),
       .correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(params.beta2, steps))),
+      .gradient_scale = clipping_scale(norm, params.grad_clip_norm),
   };
-  if (params.grad_clip_norm > 0) {
-    step.gradient_scale = static_cast<float>(std::min(1.0, params.grad_clip_norm / (norm + 1e-6)));
-  }
   Floats values(n);
   std::memcpy(values.data(), adapter.values().data(), n * sizeof(float));
   threads.run((n + kPart - 1) / kPart, [&](std::size_t i, std::size_t /*thread*/) {

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <variant>
 
 #include "engine/adapter.h"
 #include "engine/memory.h"
@@ -18,6 +20,20 @@ struct AdamState {
   std::int64_t step = 0;
 };
 
+/// The momentum of Muon and how many steps made it.
+struct MuonState {
+  Floats m = {};
+  std::int64_t step = 0;
+};
+
+/// What an optimizer remembers from step to step. After no step it is of no family yet.
+using OptimizerState = std::variant<AdamState, MuonState>;
+std::int64_t steps_of(const OptimizerState& state) noexcept;
+/// "adamw" or "muon"
+std::string_view family_of(const OptimizerState& state) noexcept;
+
+OptimizerState copy_of(const OptimizerState& state);
+
 /// What a step did.
 struct StepReport {
   std::shared_ptr<const Adapter> adapter = {};
@@ -26,6 +42,22 @@ struct StepReport {
 
 /// Euclidean norm, in the same order on every machine.
 double norm_of(const Kernels& kernels, ThreadPool& threads, std::span<const float> values);
+
+/// The norm of the gradients that step number `step` would use. Fails with `invalid_argument` for
+/// one that is not finite.
+Result<double> checked_norm(const Kernels& kernels,
+                            ThreadPool& threads,
+                            std::span<const float> gradients,
+                            std::int64_t step);
+/// What gradients of this norm are multiplied by; as torch does it. A `limit` of 0 is none.
+float clipping_scale(double norm, double limit);
+
+/// "beta1 is 2; expected ..."
+Error refuse_setting(std::string_view name, double value, std::string_view expected);
+/// Fails unless 0 <= beta < 1.
+Result<void> check_share(std::string_view name, double beta);
+Result<void> check_finite(std::string_view name, double value);
+Result<void> check_clipping(double grad_clip_norm);
 
 /// One step of AdamW, as torch computes it. Fails with `invalid_argument` for settings that make no
 /// sense and for gradients that are not finite; the state is then as it was.

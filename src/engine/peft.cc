@@ -1,10 +1,12 @@
 #include "engine/peft.h"
 
+#include <array>
 #include <cstring>
 #include <set>
 #include <string>
 
 #include "base/half.h"
+#include "base/strings.h"
 
 namespace tinker::engine {
 namespace {
@@ -34,18 +36,29 @@ float element(const Tensor& tensor, std::size_t index) {
   return tensor.dtype == Dtype::bf16 ? base::from_bf16(bits) : base::from_f16(bits);
 }
 
+constexpr std::string_view kRoot = "base_model.model.";
+
+/// A factor of a module as a tensor of the file.
+struct Factor {
+  std::string name = {};  ///< "model.layers.0.self_attn.q_proj.lora_A.weight"
+  std::vector<std::uint64_t> shape = {};
+};
+Factor factor_a(const LoraModule& module, std::size_t rank) {
+  return {.name = module.name + ".lora_A.weight", .shape = {rank, module.in}};
+}
+Factor factor_b(const LoraModule& module, std::size_t rank) {
+  return {.name = module.name + ".lora_B.weight", .shape = {module.out, rank}};
+}
+
 Result<const Tensor*> find(const formats::Safetensors& file,
-                           const std::string& module,
-                           const std::string& factor,
-                           std::uint64_t rows,
-                           std::uint64_t columns) {
-  const std::string suffix = module + "." + factor + ".weight";
-  const auto* found = file.find("base_model.model." + suffix);
-  if (found == nullptr && module == "lm_head")
-    found = file.find("base_model.model.model." + suffix);
-  if (found == nullptr)
-    return invalid("base_model.model." + suffix + ": the file has no such tensor");
-  const std::vector<std::uint64_t> expected = {rows, columns};
+                           std::string_view prefix,
+                           const Factor& factor) {
+  const auto name = base::concat(prefix, kRoot, factor.name);
+  const auto& expected = factor.shape;
+  const auto* found = file.find(name);
+  if (found == nullptr && factor.name.starts_with("lm_head."))
+    found = file.find(base::concat(prefix, kRoot, "model.", factor.name));
+  if (found == nullptr) return invalid(name + ": the file has no such tensor");
   if (found->shape != expected) {
     return invalid(found->name + ": its shape is " + shape_text(found->shape) + "; expected " +
                    shape_text(expected));
@@ -59,24 +72,69 @@ Result<const Tensor*> find(const formats::Safetensors& file,
 
 }  // namespace
 
-Result<Floats> read_peft_tensors(const formats::Safetensors& file, const LoraLayout& layout) {
+Result<std::vector<Floats>> read_peft_tensors(const formats::Safetensors& file,
+                                              const LoraLayout& layout,
+                                              std::span<const std::string_view> prefixes) {
   const std::size_t rank = layout.config().rank;
-  Floats out(layout.parameters());
+  std::vector<Floats> out;
   std::set<const Tensor*> read;
-  for (const auto& module : layout.modules()) {
-    TINKER_TRY(const Tensor* const a, find(file, module.name, "lora_A", rank, module.in));
-    TINKER_TRY(const Tensor* const b, find(file, module.name, "lora_B", module.out, rank));
-    for (std::size_t i = 0; i < rank * module.in; ++i) out[module.a + i] = element(*a, i);
-    for (std::size_t i = 0; i < module.out; ++i) {
-      for (std::size_t r = 0; r < rank; ++r)
-        out[module.b + r * module.out + i] = element(*b, i * rank + r);
+  for (const auto prefix : prefixes) {
+    const Floats& values = out.emplace_back(layout.parameters());
+    for (const auto& module : layout.modules()) {
+      TINKER_TRY(const Tensor* const a, find(file, prefix, factor_a(module, rank)));
+      TINKER_TRY(const Tensor* const b, find(file, prefix, factor_b(module, rank)));
+      for (std::size_t i = 0; i < rank * module.in; ++i) values[module.a + i] = element(*a, i);
+      for (std::size_t i = 0; i < module.out; ++i) {
+        for (std::size_t r = 0; r < rank; ++r)
+          values[module.b + r * module.out + i] = element(*b, i * rank + r);
+      }
+      read.insert({a, b});
     }
-    read.insert({a, b});
   }
   for (const auto& tensor : file.tensors()) {
     if (!read.contains(&tensor)) return invalid(tensor.name + ": the model has no such adapter");
   }
   return out;
+}
+
+Result<Floats> read_peft_tensors(const formats::Safetensors& file, const LoraLayout& layout) {
+  constexpr std::array<std::string_view, 1> kNoPrefix = {""};
+  TINKER_TRY(auto all, read_peft_tensors(file, layout, kNoPrefix));
+  return std::move(all.front());
+}
+
+Result<void> write_peft_tensors(const std::filesystem::path& path,
+                                const LoraLayout& layout,
+                                std::span<const PeftNumbers> numbers,
+                                const formats::Safetensors::Metadata& metadata) {
+  const std::size_t rank = layout.config().rank;
+  const auto modules = layout.modules();
+  std::vector<Tensor> tensors;  // A and B of each module, for each of the numbers
+  for (const auto& [prefix, values] : numbers) {
+    for (const auto& module : modules) {
+      for (auto& factor : {factor_a(module, rank), factor_b(module, rank)}) {
+        tensors.push_back({.name = base::concat(prefix, kRoot, factor.name),
+                           .dtype = Dtype::f32,
+                           .shape = factor.shape});
+      }
+    }
+  }
+  std::vector<float> turned;
+  const auto bytes_of = [](std::span<const float> values) {
+    return std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  };
+  const auto make_data = [&](std::size_t index, const formats::WriteBytes& write) {
+    const auto& module = modules[index / 2 % modules.size()];
+    const auto values = numbers[index / 2 / modules.size()].values;
+    if (index % 2 == 0) return write(bytes_of(values.subspan(module.a, rank * module.in)));
+    turned.resize(rank * module.out);
+    for (std::size_t i = 0; i < module.out; ++i) {
+      for (std::size_t r = 0; r < rank; ++r)
+        turned[i * rank + r] = values[module.b + r * module.out + i];
+    }
+    return write(bytes_of(turned));
+  };
+  return formats::write_safetensors(path, tensors, metadata, make_data);
 }
 
 }  // namespace tinker::engine

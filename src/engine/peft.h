@@ -1,5 +1,10 @@
 #pragma once
 
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <vector>
+
 #include "engine/adapter.h"
 #include "formats/safetensors.h"
 #include "tinker/result.h"
@@ -10,5 +15,21 @@ namespace tinker::engine {
 /// (out, rank) of each module. The head is also found under the hosted service's name of it. Fails
 /// with `invalid_argument`, and names the tensor that is missing, misshapen or superfluous.
 Result<Floats> read_peft_tensors(const formats::Safetensors& file, const LoraLayout& layout);
+/// Several numbers for each parameter, such as moments: the names of their tensors begin with one
+/// of the prefixes. In their order.
+Result<std::vector<Floats>> read_peft_tensors(const formats::Safetensors& file,
+                                              const LoraLayout& layout,
+                                              std::span<const std::string_view> prefixes);
+
+/// Numbers of which each belongs to a parameter, and what the names of their tensors begin with.
+struct PeftNumbers {
+  std::string_view prefix = {};
+  std::span<const float> values = {};
+};
+/// Makes a file that reads back as the same, in float32. Fails with `io_error`.
+Result<void> write_peft_tensors(const std::filesystem::path& path,
+                                const LoraLayout& layout,
+                                std::span<const PeftNumbers> numbers,
+                                const formats::Safetensors::Metadata& metadata);
 
 }  // namespace tinker::engine

@@ -75,9 +75,10 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
     for (const auto& sequence : sequences.subspan(batch.first, batch.count)) {
       rows += sequence.tokens.size();
       pages += pages_for(sequence.tokens.size());
+      out.shape.longest = std::max(out.shape.longest, sequence.tokens.size());
     }
     out.shape.rows = std::max(out.shape.rows, rows);
-    out.pages = std::max(out.pages, pages);
+    out.shape.pages = std::max(out.shape.pages, pages);
   }
   Trainer counted(model_, threads_, options_);
   Arena arena;
@@ -92,8 +93,9 @@ std::size_t Trainer::bytes_needed(std::size_t padded_rank,
   Trainer counted(model_, threads_, options_);
   Arena arena;
   counted.lay_out(plan, arena);
-  return arena.used() + Forward::bytes(*model_, plan.shape) + Backward::bytes(*model_, plan.shape) +
-         HeadBackward::bytes(*model_) + plan.shape.rows * head_.blocks() * sizeof(SoftmaxPart);
+  return arena.used() + Forward::bytes(*model_, threads_, plan.shape) +
+         Backward::bytes(*model_, threads_, plan.shape) + HeadBackward::bytes(*model_) +
+         plan.shape.rows * head_.blocks() * sizeof(SoftmaxPart);
 }
 
 std::size_t Trainer::bytes_held() const noexcept {
@@ -107,7 +109,8 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
   const std::size_t kept = plan.keeps_layers ? config.layers : 1;
   kv_ = KvLayout(config, model_->kernels(), kept);
   free_pages_.clear();
-  for (std::size_t i = 0; i < plan.pages; ++i) free_pages_.push_back(arena.bytes(kv_.page_bytes()));
+  for (std::size_t i = 0; i < plan.shape.pages; ++i)
+    free_pages_.push_back(arena.bytes(kv_.page_bytes()));
   inputs_.clear();
   for (std::size_t i = 0; i <= config.layers; ++i)
     inputs_.push_back(rows.floats(arena, config.hidden_size));
@@ -129,10 +132,7 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
 }
 
 void Trainer::reserve(const Plan& plan) {
-  const bool fits = plan.shape.rows <= plan_.shape.rows &&
-                    plan.shape.padded_rank <= plan_.shape.padded_rank &&
-                    plan.pages <= plan_.pages && plan.keeps_layers == plan_.keeps_layers;
-  if (fits) return;
+  if (plan.shape.fits(plan_.shape) && plan.keeps_layers == plan_.keeps_layers) return;
   plan_ = plan;
   arena_ = {};
   arena_ = make_arena([&](Arena& arena) { lay_out(plan, arena); });

@@ -57,7 +57,6 @@ class Trainer {
  private:
   struct Plan {
     PassShape shape = {};
-    std::size_t pages = 0;
     bool keeps_layers = true;
   };
   /// Some neighbouring sequences.

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
+#include "engine/muon.h"
+
 namespace tinker::engine {
 namespace {
 
@@ -121,14 +124,46 @@ Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data) const
          gradients_.size() * sizeof(float) + targets * kBytesOfTarget;
 }
 
-Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {
-  TINKER_TRY(auto report,
-             adam_step(*model_, threads_, *adapter_, gradients_.span(), params, state_));
+/// A state of this family, if the run has one, or no steps yet.
+template <typename State>
+Result<State*> TrainingRun::state_of() {
+  if (auto* const state = std::get_if<State>(&state_)) return state;
+  if (steps_of(state_) == 0) return &state_.emplace<State>();
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = base::concat(family_of(State()),
+                                       " cannot go on after ",
+                                       steps_of(state_),
+                                       " steps of ",
+                                       family_of(state_),
+                                       "; load the weights without the optimizer's state first")};
+}
+
+OptimStepResponse TrainingRun::adopt(StepReport report) {
   adapter_ = std::move(report.adapter);
-  std::fill(gradients_.span().begin(), gradients_.span().end(), 0.0F);
+  std::ranges::fill(gradients_.span(), 0.0F);
   OptimStepResponse out;
   out.metrics = {{"unclipped_grad_l2:mean", report.gradient_norm}};
   return out;
+}
+
+Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {
+  TINKER_TRY(auto* const state, state_of<AdamState>());
+  TINKER_TRY(auto report,
+             adam_step(*model_, threads_, *adapter_, gradients_.span(), params, *state));
+  return adopt(std::move(report));
+}
+
+Result<OptimStepResponse> TrainingRun::step(const MuonParams& params) {
+  TINKER_TRY(auto* const state, state_of<MuonState>());
+  TINKER_TRY(auto report,
+             muon_step(*model_, threads_, *adapter_, gradients_.span(), params, *state));
+  return adopt(std::move(report));
+}
+
+void TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {
+  adapter_ = std::move(adapter);
+  state_ = std::move(state);
+  std::ranges::fill(gradients_.span(), 0.0F);
 }
 
 }  // namespace tinker::engine

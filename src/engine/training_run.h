@@ -6,6 +6,7 @@
 #include "engine/losses.h"
 #include "engine/optimizer.h"
 #include "engine/trainer.h"
+#include "tinker/engine.h"
 #include "tinker/loss.h"
 #include "tinker/types/forward_backward.h"
 #include "tinker/types/optimizer.h"
@@ -34,18 +35,28 @@ class TrainingRun {
                                     const TokenLoss& loss,
                                     bool differentiates);
   Result<ForwardBackwardOutput> run(std::span<const Datum> data, const loss::Formula& formula);
+  /// By the family of the steps before it. Fails with `invalid_argument` for another one.
   Result<OptimStepResponse> step(const AdamParams& params);
+  Result<OptimStepResponse> step(const MuonParams& params);
+
+  [[nodiscard]] const OptimizerState& optimizer() const noexcept { return state_; }
+  /// Goes on from there, without the gradients that were added up here.
+  void restore(std::shared_ptr<const Adapter> adapter, OptimizerState state);
 
   /// Bytes that a call over these data will use besides the model and the adapter.
   [[nodiscard]] Result<std::size_t> bytes_needed(std::span<const Datum> data) const;
 
  private:
+  template <typename State>
+  Result<State*> state_of();
+  OptimStepResponse adopt(StepReport report);
+
   Trainer& trainer_;
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;
   std::shared_ptr<const Adapter> adapter_;
   Floats gradients_;
-  AdamState state_;
+  OptimizerState state_;
 };
 
 }  // namespace tinker::engine

@@ -13,7 +13,9 @@
 #include "base/atomic_file.h"
 #include "base/strings.h"
 #include "formats/json_object.h"
+#include "formats/json_string.h"
 #include "formats/shape_text.h"
+#include "tinker/check.h"
 
 namespace tinker::formats {
 
@@ -203,39 +205,24 @@ std::string_view to_string(Safetensors::Dtype dtype) noexcept {
 
 namespace {
 
-void append_quoted(std::string& out, std::string_view text) {
-  constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t";
-  constexpr std::string_view kLetters = "\"\\bfnrt";
-  out += '"';
-  for (const char c : text) {
-    if (const auto at = kEscaped.find(c); at != std::string_view::npos) {
-      out += {'\\', kLetters[at]};
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00" + base::to_hex({&c, 1});
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
-
 Result<void> check(const Tensor& tensor) {
   if (tensor.name == kMetadata) return flaw("its name means something else");
   if (!simdjson::validate_utf8(tensor.name)) return flaw("its name is not UTF-8");
-  return check_size(tensor);
+  if (size_of(tensor)) return {};
+  return flaw(base::concat("no file can hold the shape ", shape_text(tensor.shape)));
 }
 
 Result<void> append_metadata(std::string& out, const Safetensors::Metadata& metadata) {
   if (metadata.empty()) return {};
-  append_quoted(out, kMetadata);
+  append_json_string(out, kMetadata);
   out += ":{";
   for (const auto& [name, text] : metadata) {
     if (!simdjson::validate_utf8(name) || !simdjson::validate_utf8(text)) {
       return refuse(base::concat("metadata '", name, "' is not UTF-8"));
     }
-    append_quoted(out, name);
+    append_json_string(out, name);
     out += ':';
-    append_quoted(out, text);
+    append_json_string(out, text);
     out += ',';
   }
   out.back() = '}';
@@ -253,8 +240,8 @@ Result<std::string> header_of(std::span<const Tensor* const> tensors,
     if (const auto checked = check(*tensor); !checked.ok()) {
       return refuse_tensor(tensor->name, checked.error().message);
     }
-    const std::array<std::uint64_t, 2> place = {at, at + tensor->data.size()};
-    append_quoted(out, tensor->name);
+    const std::array<std::uint64_t, 2> place = {at, at + *size_of(*tensor)};
+    append_json_string(out, tensor->name);
     out += base::concat(R"(:{"dtype":")", to_string(tensor->dtype), R"(","shape":)");
     out += base::concat(shape_text(tensor->shape), R"(,"data_offsets":)", shape_text(place), "},");
     at = place[1];
@@ -270,6 +257,21 @@ Result<std::string> header_of(std::span<const Tensor* const> tensors,
 Result<void> write_safetensors(const std::filesystem::path& path,
                                std::span<const Tensor> tensors,
                                const Safetensors::Metadata& metadata) {
+  for (const auto& tensor : tensors) {
+    if (const auto checked = check_size(tensor); !checked.ok()) {
+      return refuse_tensor(tensor.name, checked.error().message);
+    }
+  }
+  return write_safetensors(
+      path, tensors, metadata, [&](std::size_t index, const WriteBytes& write) {
+        return write(tensors[index].data);
+      });
+}
+
+Result<void> write_safetensors(const std::filesystem::path& path,
+                               std::span<const Tensor> tensors,
+                               const Safetensors::Metadata& metadata,
+                               const MakeData& make_data) {
   std::vector<const Tensor*> ordered;
   for (const auto& tensor : tensors) ordered.push_back(&tensor);
   const auto key = [](const Tensor* tensor) {
@@ -288,7 +290,13 @@ Result<void> write_safetensors(const std::filesystem::path& path,
   TINKER_TRY(file.write({reinterpret_cast<const char*>(&size), sizeof(size)}));
   TINKER_TRY(file.write(header));
   for (const Tensor* const tensor : ordered) {
-    TINKER_TRY(file.write(tensor->data));
+    std::uint64_t written = 0;
+    TINKER_TRY(
+        make_data(static_cast<std::size_t>(tensor - tensors.data()), [&](std::string_view bytes) {
+          written += bytes.size();
+          return file.write(bytes);
+        }));
+    TINKER_CHECK(written == size_of(*tensor));
   }
   return file.commit();
 }

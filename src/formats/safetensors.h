@@ -70,4 +70,14 @@ Result<void> write_safetensors(const std::filesystem::path& path,
                                std::span<const Safetensors::Tensor> tensors,
                                const Safetensors::Metadata& metadata = {});
 
+/// The same where the data need not be in memory all at once: `make_data(index, write)` is called
+/// for each of the tensors, in the order of the file, and gives its bytes to `write`, piece by
+/// piece. What the tensors themselves have as data is not looked at.
+using WriteBytes = std::function<Result<void>(std::string_view bytes)>;
+using MakeData = std::function<Result<void>(std::size_t index, const WriteBytes& write)>;
+Result<void> write_safetensors(const std::filesystem::path& path,
+                               std::span<const Safetensors::Tensor> tensors,
+                               const Safetensors::Metadata& metadata,
+                               const MakeData& make_data);
+
 }  // namespace tinker::formats

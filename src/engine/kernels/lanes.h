@@ -5,7 +5,7 @@
 #pragma once
 
 /// exp in sixteen lanes, within 2 units in the last place; 0 below -87.
-inline Lanes exp(Lanes x) {
+[[gnu::always_inline]] inline Lanes exp(Lanes x) {
   const Lanes lowest = broadcast(-87.0F);
   const Lanes limited = min(max(x, lowest), broadcast(88.0F));
   const Lanes n = round_to_even(limited * broadcast(1.44269504088896341F));

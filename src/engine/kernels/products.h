@@ -84,7 +84,8 @@ struct TileUse {};
 
 /// Sixteen sums of a row of the product on their way to c.
 template <typename T>
-inline void finish(Lanes value, const PanelProduct& p, std::size_t row, std::size_t column, T* c) {
+[[gnu::always_inline]] inline void finish(
+    Lanes value, const PanelProduct& p, std::size_t row, std::size_t column, T* c) {
   if (column >= p.columns) return;
   const std::size_t left = p.columns - column < kLanes ? p.columns - column : kLanes;
   T* out = c + row * p.c_stride + column;
@@ -204,7 +205,10 @@ inline void multiply(const SmallProduct<E>& p) {
 inline Lanes column_group(const float* x, std::size_t /*row*/, std::size_t n, bool /*is_last*/) {
   return load_some(x, n);
 }
-inline Pairs column_group(const Bf16* x, std::size_t row, std::size_t n, bool is_last) {
+[[gnu::always_inline]] inline Pairs column_group(const Bf16* x,
+                                                 std::size_t row,
+                                                 std::size_t n,
+                                                 bool is_last) {
   if (n == kLanes && !is_last) return interleave(x, x + row);
   Bf16 padded[2][kLanes] = {};
   for (std::size_t i = 0; i < n; ++i) {

@@ -25,11 +25,11 @@ using ::testing::Not;
 using ::tinker::testing::IsError;
 using LayoutPointer = std::shared_ptr<const LoraLayout>;
 
-constexpr LoraConfig kAttention = {.rank = 1, .train_mlp = false, .train_unembed = false};
-constexpr LoraConfig kMlp = {.rank = 1, .train_attn = false, .train_unembed = false};
-constexpr LoraConfig kUnembed = {.rank = 1, .train_attn = false, .train_mlp = false};
+constexpr LoraShape kAttention = {.rank = 1, .train_mlp = false, .train_unembed = false};
+constexpr LoraShape kMlp = {.rank = 1, .train_attn = false, .train_unembed = false};
+constexpr LoraShape kUnembed = {.rank = 1, .train_attn = false, .train_mlp = false};
 
-LayoutPointer layout_of(const LoraConfig& config, const ModelConfig& model = small_config()) {
+LayoutPointer layout_of(const LoraShape& config, const ModelConfig& model = small_config()) {
   return LoraLayout::create(model, config).value();
 }
 
@@ -91,7 +91,7 @@ TEST(LoraLayout, PutsOneModuleBehindTheOther) {
 }
 
 TEST(LoraLayout, FindsAModuleByItsPlace) {
-  const LoraConfig mlp_and_head = {.rank = 1, .train_attn = false};
+  const LoraShape mlp_and_head = {.rank = 1, .train_attn = false};
 
   EXPECT_EQ(layout_of({.rank = 1})->module(1, LoraGroup::gate_up, 1).name,
             "model.layers.1.mlp.up_proj");
@@ -141,7 +141,7 @@ TEST(LoraLayout, RefusesAnAlphaThatIsNotPositive) {
 }
 
 TEST(LoraLayout, RefusesToTrainNothing) {
-  const LoraConfig nothing = {
+  const LoraShape nothing = {
       .rank = 1, .train_attn = false, .train_mlp = false, .train_unembed = false};
 
   EXPECT_THAT(LoraLayout::create(small_config(), nothing),
@@ -195,7 +195,7 @@ TEST(Adapter, BeginsWithTheNumbersOfItsSeed) {
 
 /// An adapter whose parameters are all different.
 struct Packed {
-  explicit Packed(Precision precision, const LoraConfig& config = {.rank = 3, .alpha = 6})
+  explicit Packed(Precision precision, const LoraShape& config = {.rank = 3, .alpha = 6})
       : threads(1), model(small_model(threads, precision)) {
     const auto layout = layout_of(config);
     Floats values(layout->parameters());

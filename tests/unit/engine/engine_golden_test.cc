@@ -73,7 +73,7 @@ struct Golden {
         batch(from / "batch.json") {}
 
   std::shared_ptr<const Adapter> adapter(bool with_head) {
-    const LoraConfig config = {.rank = 4, .alpha = 32, .train_unembed = with_head};
+    const LoraShape config = {.rank = 4, .alpha = 32, .train_unembed = with_head};
     const auto layout = LoraLayout::create(model->config(), config).value();
     const Tensors tensors(with_head ? folder / "adapter_unembed.safetensors"
                                     : folder / "adapter" / "adapter_model.safetensors");

@@ -1,5 +1,6 @@
 #include "formats/safetensors.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,40 @@ TEST(WriteSafetensors, WritesWhatIsReadBack) {
   EXPECT_THAT(Safetensors::parse(none).value().tensors(), IsEmpty());
   EXPECT_THAT(Safetensors::parse(metadata).value().metadata(),
               ElementsAre(Pair("a", "\t"), Pair("b", "")));
+}
+
+TEST(WriteSafetensors, TakesDataPieceByPiece) {
+  const testing::TemporaryFolder folder;
+  const std::vector<Safetensors::Tensor> tensors = {
+      {.name = "b", .dtype = Safetensors::Dtype::u8, .shape = {2, 2}, .data = "abcd"},
+      {.name = "a", .dtype = Safetensors::Dtype::u8, .shape = {3}, .data = "efg"}};
+  auto without_data = tensors;
+  for (auto& tensor : without_data) tensor.data = {};
+  write_safetensors(folder.path("whole"), tensors, {{"a", "b"}}).value();
+
+  write_safetensors(folder.path("pieces"),
+                    without_data,
+                    {{"a", "b"}},
+                    [&](std::size_t index, const WriteBytes& write) -> Result<void> {
+                      for (const char c : tensors[index].data) write({&c, 1}).value();
+                      return {};
+                    })
+      .value();
+
+  EXPECT_EQ(folder.read("pieces"), folder.read("whole"));
+}
+
+TEST(WriteSafetensors, LeavesNoFileWhenDataCannotBeMade) {
+  const testing::TemporaryFolder folder;
+  const Safetensors::Tensor tensor = {.name = "a", .dtype = Safetensors::Dtype::u8, .shape = {3}};
+
+  const auto done = write_safetensors(
+      folder.path("some"), {&tensor, 1}, {}, [](std::size_t, const WriteBytes&) -> Result<void> {
+        return Error{.code = ErrorCode::internal, .message = "no more"};
+      });
+
+  EXPECT_THAT(done, IsError(ErrorCode::internal, HasSubstr("no more")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(WriteSafetensors, RefusesWhatNoFileCanHold) {

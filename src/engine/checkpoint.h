@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "engine/adapter.h"
+#include "engine/optimizer.h"
+#include "tinker/engine.h"
+#include "tinker/result.h"
+
+/// An adapter on disk: adapter_model.safetensors and adapter_config.json as PEFT has them;
+/// optimizer.safetensors with the moments under PEFT's names, "m." and "v." before them, and family
+/// and step as metadata; and checkpoint_complete, which is empty.
+namespace tinker::engine {
+
+/// Makes the folder, without the optimizer's state if there is none. Until all of it is on the
+/// disk, `folder` is what it was. Fails with `invalid_argument` for a folder that is there and
+/// holds something other than an adapter, with `io_error` for what cannot be written.
+Result<void> save_checkpoint(const std::filesystem::path& folder,
+                             const Adapter& adapter,
+                             const OptimizerState* optimizer,
+                             const std::string& base_model);
+
+struct Checkpoint {
+  std::shared_ptr<const LoraLayout> layout = {};
+  Floats values = {};
+  OptimizerState optimizer = {};  ///< A new one unless it was asked for.
+};
+
+/// Fails with `invalid_argument`, and names the file, the member or the tensor, for what is not
+/// complete, not an adapter of this model, or lacks what is asked for.
+Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
+                                   const ModelConfig& model,
+                                   CheckpointParts parts);
+
+/// Fails with `invalid_argument`, and names what differs, unless `found` is what a run of shape
+/// `expected` can go on from.
+Result<void> check_same_shape(const LoraShape& found, const LoraShape& expected);
+
+}  // namespace tinker::engine

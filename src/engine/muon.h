@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+
+#include "engine/optimizer.h"
+#include "tinker/engine.h"
+
+namespace tinker::engine {
+
+/// One step of Muon on every factor of the adapter, each a matrix of its own: (rank, in) and
+/// (out, rank). Fails as `adam_step` does; the state is then as it was.
+Result<StepReport> muon_step(const Model& model,
+                             ThreadPool& threads,
+                             const Adapter& adapter,
+                             std::span<const float> gradients,
+                             const MuonParams& params,
+                             MuonState& state);
+
+}  // namespace tinker::engine
