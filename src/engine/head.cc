@@ -41,6 +41,16 @@ void Head::logits(const Rows& rows, std::size_t block, const FloatRows& logits) 
   multiply(threads_, model_.kernels(), products_);
 }
 
+const PackedMatrix& Head::transposed(std::size_t block) {
+  const auto& kernels = model_.kernels();
+  if (transposed_.k() != block_size(block))
+    transposed_ = PackedMatrix(kernels, model_.config().hidden_size, block_size(block));
+  threads_.run(transposed_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
+    transposed_.set_transposed_panel(kernels, panel, model_.head(), block * kBlockPanels);
+  });
+  return transposed_;
+}
+
 float log_sum_exp(std::span<const SoftmaxPart> parts) {
   float top = -std::numeric_limits<float>::infinity();
   for (const auto& part : parts) top = std::max(top, part.max);

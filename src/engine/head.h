@@ -39,11 +39,19 @@ class Head {
   void lower(const Rows& rows);
   /// logits: (rows, block_size)
   void logits(const Rows& rows, std::size_t block, const FloatRows& logits);
+  /// (hidden, block_size): the block's weights, until another one is asked for.
+  const PackedMatrix& transposed(std::size_t block);
+  /// Bytes of it, and those that are there already.
+  [[nodiscard]] std::size_t bytes() const {
+    return round_up(model_.config().hidden_size, kLanes) * kBlock * model_.kernels().element_bytes;
+  }
+  [[nodiscard]] std::size_t bytes_held() const noexcept { return transposed_.bytes(); }
 
  private:
   const Model& model_;
   ThreadPool& threads_;
   std::vector<Product> products_;
+  PackedMatrix transposed_;
 };
 
 /// log of the sum of exponentials, from those of the blocks, in order.

@@ -1,6 +1,7 @@
 #include "engine/head_backward.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace tinker::engine {
@@ -15,15 +16,7 @@ void HeadBackward::lay_out(const ActivationPlan& plan, std::size_t padded_rank, 
   d_low_elements_ = plan.low(arena, LoraGroup::head);
 }
 
-template <typename F>
-void HeadBackward::for_active(F f) const {
-  constexpr std::size_t kRows = 16;
-  threads_.run((active_.size() + kRows - 1) / kRows, [&](std::size_t unit, std::size_t /*thread*/) {
-    for (std::size_t i = unit * kRows; i < std::min(active_.size(), (unit + 1) * kRows); ++i) f(i);
-  });
-}
-
-void HeadBackward::gather(const HeadState& state) {
+void HeadBackward::find_active(const HeadState& state) {
   active_.clear();
   ranges_.clear();
   sums_.clear();
@@ -44,35 +37,6 @@ void HeadBackward::gather(const HeadState& state) {
     if (active_.size() > first)
       ranges_.push_back({.first = first, .count = active_.size() - first});
   }
-  for_active([&](std::size_t i) {
-    const std::size_t bytes = model_.kernels().element_bytes;
-    std::memcpy(normed_.row(i), state.normed.row(active_[i]), normed_.stride * bytes);
-    std::memcpy(low_.row(i), state.low.row(active_[i]), low_.stride * bytes);
-    std::memset(d_normed_.row(i), 0, d_normed_.stride * sizeof(float));
-    std::memset(d_low_.row(i), 0, d_low_.stride * sizeof(float));
-  });
-}
-
-/// d_logits = (one at the targets - soft-max), each times its derivative.
-void HeadBackward::differentiate_block(const HeadState& state, std::size_t block) {
-  const auto& kernels = model_.kernels();
-  const std::size_t begin = block * Head::kBlock;
-  const std::size_t size = head_.block_size(block);
-  for_active([&](std::size_t i) {
-    const auto& row = state.rows[active_[i]];
-    const auto& sequence = state.sequences[row.sequence];
-    float* logits = state.logits.row(i);
-    kernels.softmax_values(logits, size, state.lse[active_[i]], -sums_[i]);
-    for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
-         ++t) {
-      const auto target = static_cast<std::size_t>(sequence.targets[t]);
-      if (target < begin || target >= begin + size) continue;
-      logits[target - begin] += state.d_logprobs[row.sequence][t];
-    }
-    kernels.to_elements(logits, size, d_logits_.row(i));
-    std::memset(
-        d_logits_.row(i, size), 0, (round_up(size, kernels.step) - size) * kernels.element_bytes);
-  });
 }
 
 void HeadBackward::run(const Adapter& adapter,
@@ -80,50 +44,16 @@ void HeadBackward::run(const Adapter& adapter,
                        std::span<float> gradients,
                        const FloatRows& d_x) {
   const auto& config = model_.config();
-  const auto& kernels = model_.kernels();
   std::memset(d_x.data, 0, state.rows.size() * d_x.stride * sizeof(float));
-  gather(state);
-  const std::size_t count = active_.size();
-  if (count == 0) return;
-  const auto* lora = adapter.find(0, LoraGroup::head);
-  const std::vector<AdapterRun> runs = {{.adapter = &adapter, .first = 0, .count = count}};
-  const Head::Rows rows = {.count = count, .runs = runs, .normed = normed_, .low = low_};
-  for (std::size_t block = 0; block < head_.blocks(); ++block) {
-    const std::size_t begin = block * Head::kBlock;
-    const std::size_t size = head_.block_size(block);
-    head_.logits(rows, block, state.logits);
-    differentiate_block(state, block);
-
-    if (block_.k() != size) block_ = PackedMatrix(kernels, config.hidden_size, size);
-    threads_.run(block_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
-      block_.set_transposed_panel(kernels, panel, model_.head(), block * Head::kBlockPanels);
-    });
-    std::vector<Product> products(1);
-    products[0] = {
-        .rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add};
-    products[0].terms[0] = {.a = d_logits_.data, .a_stride = d_logits_.stride, .w = &block_};
-    if (lora != nullptr) {
-      products.push_back(
-          {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add});
-      products[1].terms[0] = {.a = d_logits_.data,
-                              .a_stride = d_logits_.stride,
-                              .w = &lora->b_transposed[0],
-                              .first_k = begin,
-                              .k = size};
-    }
-    multiply(threads_, kernels, products);
-    if (lora == nullptr) continue;
-    const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
-    backward_.add({.u = low_,
-                   .scale = adapter.layout().scale(),
-                   .x = d_logits_,
-                   .columns = size,
-                   .g = gradients.data() + module.b + begin,
-                   .g_stride = module.out},
-                  ranges_);
+  find_active(state);
+  if (active_.empty()) return;
+  if (adapter.find(0, LoraGroup::head) == nullptr) {
+    from_means(state);
+  } else {
+    from_logits(adapter, state, gradients);
   }
-  if (lora != nullptr) lower(adapter, gradients);
-  for_active([&](std::size_t i) {
+  threads_.for_each(active_.size(), [&](std::size_t i) {
+    const auto& kernels = model_.kernels();
     std::vector<std::byte> unused(config.hidden_size * kernels.element_bytes);
     const float* x = state.x.row(active_[i]);
     const float* gain = model_.final_norm().data();
@@ -134,10 +64,103 @@ void HeadBackward::run(const Adapter& adapter,
   });
 }
 
+void HeadBackward::from_means(const HeadState& state) {
+  threads_.for_each(active_.size(), [&](std::size_t i) {
+    const std::span d_normed(d_normed_.row(i), d_normed_.stride);
+    const float* mean = scorer_.mean(active_[i]);
+    for (std::size_t j = 0; j < d_normed.size(); ++j) d_normed[j] = -sums_[i] * mean[j];
+    const auto& row = state.rows[active_[i]];
+    const auto& sequence = state.sequences[row.sequence];
+    std::vector<float> weights(d_normed.size());
+    for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
+         ++t) {
+      const float d = state.d_logprobs[row.sequence][t];
+      model_.head().read_row(static_cast<std::size_t>(sequence.targets[t]), weights);
+      for (std::size_t j = 0; j < d_normed.size(); ++j) d_normed[j] += d * weights[j];
+    }
+  });
+}
+
+/// d_logits = (one at the targets - soft-max), each times its derivative.
+void HeadBackward::differentiate_block(const Adapter& adapter,
+                                       const HeadState& state,
+                                       std::size_t block) {
+  const auto& kernels = model_.kernels();
+  const std::size_t begin = block * Head::kBlock;
+  const std::size_t size = head_.block_size(block);
+  for (std::size_t first = 0; first < active_.size(); first += Scorer::kPiece) {
+    const std::size_t count = std::min(Scorer::kPiece, active_.size() - first);
+    const std::array runs = {AdapterRun{.adapter = &adapter, .first = 0, .count = count}};
+    const auto from = [&](ElementRows part) {
+      part.data = part.row(first);
+      return part;
+    };
+    head_.logits({.count = count, .runs = runs, .normed = from(normed_), .low = from(low_)},
+                 block,
+                 scorer_.logits());
+    threads_.for_each(count, [&](std::size_t in_piece) {
+      const std::size_t i = first + in_piece;
+      const auto& row = state.rows[active_[i]];
+      const auto& sequence = state.sequences[row.sequence];
+      float* logits = scorer_.logits().row(in_piece);
+      kernels.softmax_values(logits, size, scorer_.lse()[active_[i]], -sums_[i]);
+      for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
+           ++t) {
+        const auto target = static_cast<std::size_t>(sequence.targets[t]);
+        if (target < begin || target >= begin + size) continue;
+        logits[target - begin] += state.d_logprobs[row.sequence][t];
+      }
+      kernels.to_elements(logits, size, d_logits_.row(i));
+      std::memset(
+          d_logits_.row(i, size), 0, (round_up(size, kernels.step) - size) * kernels.element_bytes);
+    });
+  }
+}
+
+void HeadBackward::from_logits(const Adapter& adapter,
+                               const HeadState& state,
+                               std::span<float> gradients) {
+  const auto& kernels = model_.kernels();
+  const std::size_t count = active_.size();
+  const auto& lora = *adapter.find(0, LoraGroup::head);
+  const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+  threads_.for_each(count, [&](std::size_t i) {
+    const std::size_t bytes = kernels.element_bytes;
+    std::memcpy(normed_.row(i), state.normed.row(active_[i]), normed_.stride * bytes);
+    std::memcpy(low_.row(i), scorer_.low().row(active_[i]), low_.stride * bytes);
+    std::memset(d_normed_.row(i), 0, d_normed_.stride * sizeof(float));
+    std::memset(d_low_.row(i), 0, d_low_.stride * sizeof(float));
+  });
+  for (std::size_t block = 0; block < head_.blocks(); ++block) {
+    const std::size_t begin = block * Head::kBlock;
+    const std::size_t size = head_.block_size(block);
+    differentiate_block(adapter, state, block);
+    std::array<Product, 2> products = {
+        {{.rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add},
+         {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add}}};
+    products[0].terms[0] = {
+        .a = d_logits_.data, .a_stride = d_logits_.stride, .w = &head_.transposed(block)};
+    products[1].terms[0] = {.a = d_logits_.data,
+                            .a_stride = d_logits_.stride,
+                            .w = &lora.b_transposed[0],
+                            .first_k = begin,
+                            .k = size};
+    multiply(threads_, kernels, products);
+    backward_.add({.u = low_,
+                   .scale = adapter.layout().scale(),
+                   .x = d_logits_,
+                   .columns = size,
+                   .g = gradients.data() + module.b + begin,
+                   .g_stride = module.out},
+                  ranges_);
+  }
+  lower(adapter, gradients);
+}
+
 /// What goes through the head's first factor.
 void HeadBackward::lower(const Adapter& adapter, std::span<float> gradients) {
   const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
-  for_active([&](std::size_t i) {
+  threads_.for_each(active_.size(), [&](std::size_t i) {
     model_.kernels().to_elements(d_low_.row(i), adapter.padded_rank(), d_low_elements_.row(i));
   });
   backward_.add({.u = d_low_elements_,

@@ -8,6 +8,7 @@
 #include "engine/backward.h"
 #include "engine/head.h"
 #include "engine/scored_sequence.h"
+#include "engine/scorer.h"
 
 namespace tinker::engine {
 
@@ -17,29 +18,21 @@ struct HeadState {
   std::span<const TokenRow> rows = {};
   std::span<const RowRange> ranges = {};  ///< Rows of each sequence.
   std::span<const std::vector<float>> d_logprobs =
-      {};                           ///< By the logprobs of each sequence's targets.
-  std::span<const float> lse = {};  ///< Of each row's logits.
-  FloatRows x = {};                 ///< Output of the last layer.
+      {};            ///< By the logprobs of each sequence's targets.
+  FloatRows x = {};  ///< Output of the last layer.
   ElementRows normed = {};
-  ElementRows low = {};
-  FloatRows logits = {};  ///< Room for a block of them.
 };
 
 /// From derivatives by logprobs to the gradient of the last layer's output. Rows whose derivatives
-/// are all zero are left out; logits are computed again, a block at a time.
+/// are all zero are left out. Where the head has an adapter, logits are computed again, a block at
+/// a time.
 ///
 /// Thread-compatible.
 class HeadBackward {
  public:
-  HeadBackward(const Model& model, ThreadPool& threads, Head& head, Backward& backward)
-      : model_(model), threads_(threads), head_(head), backward_(backward) {}
-
-  /// Bytes that a pass will take besides the arrays that are laid out.
-  static std::size_t bytes(const Model& model) {
-    return round_up(model.config().hidden_size, kLanes) * Head::kBlock *
-           model.kernels().element_bytes;
-  }
-  [[nodiscard]] std::size_t bytes_held() const noexcept { return block_.bytes(); }
+  HeadBackward(
+      const Model& model, ThreadPool& threads, Head& head, const Scorer& scorer, Backward& backward)
+      : model_(model), threads_(threads), head_(head), scorer_(scorer), backward_(backward) {}
 
   void lay_out(const ActivationPlan& plan, std::size_t padded_rank, Arena& arena);
   /// Writes d_x, and adds to the gradients of the head's factors.
@@ -49,16 +42,16 @@ class HeadBackward {
            const FloatRows& d_x);
 
  private:
-  void gather(const HeadState& state);
-  void differentiate_block(const HeadState& state, std::size_t block);
+  void find_active(const HeadState& state);
+  void from_means(const HeadState& state);
+  void from_logits(const Adapter& adapter, const HeadState& state, std::span<float> gradients);
+  void differentiate_block(const Adapter& adapter, const HeadState& state, std::size_t block);
   void lower(const Adapter& adapter, std::span<float> gradients);
-  /// Calls f(i) for each active row, from all threads.
-  template <typename F>
-  void for_active(F f) const;
 
   const Model& model_;
   ThreadPool& threads_;
   Head& head_;
+  const Scorer& scorer_;
   Backward& backward_;
 
   ElementRows normed_;    // (active rows, hidden)
@@ -67,7 +60,6 @@ class HeadBackward {
   FloatRows d_normed_;    // (active rows, hidden)
   FloatRows d_low_;       // (active rows, padded rank)
   ElementRows d_low_elements_;
-  PackedMatrix block_;  // (hidden, block): of the head, transposed
 
   std::vector<std::size_t> active_;  // rows that have a derivative
   std::vector<RowRange> ranges_;     // among them, of each sequence

@@ -104,6 +104,14 @@ Result<void> read_targets(const TensorData& targets, ScoredSequence& out) {
   return {};
 }
 
+/// Where there is nothing to gain.
+std::vector<bool> zeros_of(std::span<const float> values) {
+  std::vector<bool> out;
+  out.reserve(values.size());
+  for (const float value : values) out.push_back(value == 0);
+  return out;
+}
+
 }  // namespace
 
 Result<TokenLoss> TokenLoss::create(LossFn kind, const LossFnConfig& config) {
@@ -162,6 +170,7 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
                      ", one per target token");
     }
     out.weights.assign(weights.floats().begin(), weights.floats().end());
+    out.sequence.inert = zeros_of(out.weights);
     return out;
   }
   if (!out.sequence.offsets.empty()) {
@@ -172,6 +181,7 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
   if (has("sequence_ratio_mask")) {
     TINKER_TRY(out.ratio_mask, floats_of(datum, "sequence_ratio_mask", n));
   }
+  if (kind_ != LossFn::dro && kind_ != LossFn::gspo) out.sequence.inert = zeros_of(out.advantages);
   return out;
 }
 

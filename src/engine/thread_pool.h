@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,15 @@ class ThreadPool {
              },
          .context = const_cast<void*>(static_cast<const void*>(std::addressof(f))),
          .units = units});
+  }
+  /// Calls f(i) for every i below `count`, some neighbours from the same thread.
+  template <typename F>
+  void for_each(std::size_t count, F&& f) {
+    constexpr std::size_t kNeighbours = 16;
+    run((count + kNeighbours - 1) / kNeighbours, [&](std::size_t unit, std::size_t /*thread*/) {
+      const std::size_t begin = unit * kNeighbours;
+      for (std::size_t i = begin; i < std::min(count, begin + kNeighbours); ++i) f(i);
+    });
   }
 
  private:

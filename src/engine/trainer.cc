@@ -24,7 +24,8 @@ Trainer::Trainer(std::shared_ptr<const Model> model,
       forward_(*model_, threads),
       backward_(*model_, threads),
       head_(*model_, threads),
-      head_backward_(*model_, threads, head_, backward_),
+      scorer_(*model_, threads, head_),
+      head_backward_(*model_, threads, head_, scorer_, backward_),
       kv_(model_->config(), model_->kernels(), model_->config().layers) {}
 
 Result<void> Trainer::check(std::span<const ScoredSequence> sequences) const {
@@ -94,13 +95,13 @@ std::size_t Trainer::bytes_needed(std::size_t padded_rank,
   Arena arena;
   counted.lay_out(plan, arena);
   return arena.used() + Forward::bytes(*model_, threads_, plan.shape) +
-         Backward::bytes(*model_, threads_, plan.shape) + HeadBackward::bytes(*model_) +
-         plan.shape.rows * head_.blocks() * sizeof(SoftmaxPart);
+         Backward::bytes(*model_, threads_, plan.shape) + head_.bytes() +
+         scorer_.bytes(plan.shape.rows);
 }
 
 std::size_t Trainer::bytes_held() const noexcept {
-  return arena_.used() + forward_.bytes_held() + backward_.bytes_held() +
-         head_backward_.bytes_held() + parts_.capacity() * sizeof(SoftmaxPart);
+  return arena_.used() + forward_.bytes_held() + backward_.bytes_held() + head_.bytes_held() +
+         scorer_.bytes(plan_.shape.rows);
 }
 
 void Trainer::lay_out(const Plan& plan, Arena& arena) {
@@ -124,8 +125,7 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
     states_.push_back(state);
   }
   normed_ = rows.elements(arena, config.hidden_size);
-  low_ = rows.low(arena, LoraGroup::head);
-  logits_ = rows.floats(arena, Head::kBlock);
+  scorer_.lay_out(rows, arena);
   head_backward_.lay_out(rows, plan.shape.padded_rank, arena);
   unused_ = rows.floats(arena, config.hidden_size);
   d_x_ = rows.floats(arena, config.hidden_size);
@@ -165,11 +165,14 @@ Result<void> Trainer::run(const Adapter* adapter,
     const auto mine = sequences.subspan(batch.first, batch.count);
     begin(adapter, mine);
     run_layers(differentiates);
-    score(mine);
+    forward_.norm(inputs_.back(), model_->final_norm(), normed_, nullptr);
+    const bool wants_means = differentiates && adapter->find(0, LoraGroup::head) == nullptr;
+    scorer_.run(adapter, mine, rows_, normed_, wants_means);
     for (std::size_t i = 0; i < mine.size(); ++i) {
+      const auto& logprobs = scorer_.logprobs()[i];
       auto& d = d_logprobs_[i];
-      d.assign(differentiates ? logprobs_[i].size() : 0, 0.0F);
-      TINKER_TRY(loss(batch.first + i, logprobs_[i], d));
+      d.assign(differentiates ? logprobs.size() : 0, 0.0F);
+      TINKER_TRY(loss(batch.first + i, logprobs, d));
     }
     if (!differentiates) continue;
     backward_.begin(plan_.shape, *adapter, ranges_, gradients);
@@ -178,11 +181,8 @@ Result<void> Trainer::run(const Adapter* adapter,
                         .rows = rows_,
                         .ranges = ranges_,
                         .d_logprobs = d_logprobs_,
-                        .lse = lse_,
                         .x = inputs_.back(),
-                        .normed = normed_,
-                        .low = low_,
-                        .logits = logits_},
+                        .normed = normed_},
                        gradients,
                        d_x_);
     for (std::size_t layer = model_->config().layers; layer-- > 0;) {
@@ -216,7 +216,6 @@ void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequ
   }
   runs_ = {{.adapter = adapter, .first = 0, .count = rows_.size()}};
   forward_.begin({.rows = rows_, .runs = runs_, .pages = pages_}, plan_.shape);
-  logprobs_.resize(sequences.size());
   d_logprobs_.resize(sequences.size());
 }
 
@@ -229,45 +228,6 @@ void Trainer::run_layers(bool keep) {
     state.x = inputs_[layer];
     forward_.layer(layer, state, kv_, kept, inputs_[layer + 1]);
   }
-}
-
-void Trainer::score(std::span<const ScoredSequence> sequences) {
-  const auto& kernels = model_->kernels();
-  const std::size_t blocks = head_.blocks();
-  const Head::Rows rows = {.count = rows_.size(), .runs = runs_, .normed = normed_, .low = low_};
-  forward_.norm(inputs_.back(), model_->final_norm(), normed_, nullptr);
-  head_.lower(rows);
-  parts_.resize(rows_.size() * blocks);
-  lse_.resize(rows_.size());
-  for (std::size_t i = 0; i < sequences.size(); ++i)
-    logprobs_[i].resize(sequences[i].targets.size());
-  // Calls f(target, logprob) for each target of a row.
-  const auto for_targets = [&](std::size_t row, auto f) {
-    const auto& sequence = sequences[rows_[row].sequence];
-    const std::size_t position = rows_[row].position;
-    for (std::size_t t = sequence.begin_of(position); t < sequence.begin_of(position + 1); ++t) {
-      f(static_cast<std::size_t>(sequence.targets[t]), logprobs_[rows_[row].sequence][t]);
-    }
-  };
-  for (std::size_t block = 0; block < blocks; ++block) {
-    head_.logits(rows, block, logits_);
-    const std::size_t begin = block * Head::kBlock;
-    const std::size_t size = head_.block_size(block);
-    forward_.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
-      for (std::size_t i = first; i < first + count; ++i) {
-        parts_[i * blocks + block] = kernels.softmax_part(logits_.row(i), size, 1.0F);
-        for_targets(i, [&](std::size_t target, float& logprob) {
-          if (target >= begin && target < begin + size) logprob = logits_.row(i)[target - begin];
-        });
-      }
-    });
-  }
-  forward_.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
-    for (std::size_t i = first; i < first + count; ++i) {
-      lse_[i] = log_sum_exp({parts_.data() + i * blocks, blocks});
-      for_targets(i, [&](std::size_t /*target*/, float& logprob) { logprob -= lse_[i]; });
-    }
-  });
 }
 
 }  // namespace tinker::engine

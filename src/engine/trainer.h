@@ -76,7 +76,6 @@ class Trainer {
                    std::span<float> gradients);
   void begin(const Adapter* adapter, std::span<const ScoredSequence> sequences);
   void run_layers(bool keep);
-  void score(std::span<const ScoredSequence> sequences);
 
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;
@@ -84,6 +83,7 @@ class Trainer {
   Forward forward_;
   Backward backward_;
   Head head_;
+  Scorer scorer_;
   HeadBackward head_backward_;
 
   Plan plan_;
@@ -93,8 +93,6 @@ class Trainer {
   std::vector<FloatRows> inputs_;   // of each layer, and of the head
   std::vector<LayerState> states_;  // of each layer, or one for all
   ElementRows normed_;              // (rows, hidden)
-  ElementRows low_;                 // (rows, padded rank)
-  FloatRows logits_;                // (rows, block)
   FloatRows unused_;                // (rows, hidden): a layer's output that is known already
   FloatRows d_x_;                   // (rows, hidden)
 
@@ -103,9 +101,6 @@ class Trainer {
   std::vector<RowRange> ranges_;
   std::vector<AdapterRun> runs_;
   std::vector<std::span<std::byte* const>> pages_;
-  std::vector<SoftmaxPart> parts_;  // (rows, blocks)
-  std::vector<float> lse_;
-  std::vector<std::vector<float>> logprobs_;
   std::vector<std::vector<float>> d_logprobs_;
 };
 
