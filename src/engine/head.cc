@@ -22,14 +22,26 @@ void Head::lower(const Rows& rows) {
 }
 
 void Head::logits(const Rows& rows, std::size_t block, const FloatRows& logits) {
+  const std::size_t panels = (block_size(block) + kPanelColumns - 1) / kPanelColumns;
+  multiply_panels(rows, block * kBlockPanels, panels, logits);
+}
+
+void Head::all_logits(const Rows& rows, const FloatRows& logits) {
+  multiply_panels(rows, 0, model_.head().panels(), logits);
+}
+
+void Head::multiply_panels(const Rows& rows,
+                           std::size_t first_panel,
+                           std::size_t panels,
+                           const FloatRows& logits) {
   products_.clear();
   for (const auto& run : rows.runs) {
     const auto* lora = run.adapter == nullptr ? nullptr : run.adapter->find(0, LoraGroup::head);
     Product product = {.rows = run.count,
                        .c = logits.row(run.first),
                        .c_stride = logits.stride,
-                       .first_panel = block * kBlockPanels,
-                       .panels = (block_size(block) + kPanelColumns - 1) / kPanelColumns};
+                       .first_panel = first_panel,
+                       .panels = panels};
     product.terms[0] = {
         .a = rows.normed.row(run.first), .a_stride = rows.normed.stride, .w = &model_.head()};
     if (lora != nullptr) {

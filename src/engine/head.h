@@ -39,6 +39,8 @@ class Head {
   void lower(const Rows& rows);
   /// logits: (rows, block_size)
   void logits(const Rows& rows, std::size_t block, const FloatRows& logits);
+  /// logits: (rows, vocabulary)
+  void all_logits(const Rows& rows, const FloatRows& logits);
   /// (hidden, block_size): the block's weights, until another one is asked for.
   const PackedMatrix& transposed(std::size_t block);
   /// Bytes of it, and those that are there already.
@@ -48,6 +50,11 @@ class Head {
   [[nodiscard]] std::size_t bytes_held() const noexcept { return transposed_.bytes(); }
 
  private:
+  void multiply_panels(const Rows& rows,
+                       std::size_t first_panel,
+                       std::size_t panels,
+                       const FloatRows& logits);
+
   const Model& model_;
   ThreadPool& threads_;
   std::vector<Product> products_;

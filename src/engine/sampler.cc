@@ -232,10 +232,7 @@ void Sampler::compute_heads() {
     }
     const Head::Rows rows = {.count = count, .runs = runs, .normed = normed_, .low = low_};
     head_.lower(rows);
-    for (std::size_t block = 0; block < head_.blocks(); ++block) {
-      head_.logits(
-          rows, block, {.data = logits_.data + block * Head::kBlock, .stride = logits_.stride});
-    }
+    head_.all_logits(rows, logits_);
     std::vector<std::optional<Distribution>> distributions(count);
     threads_.run(count, [&](std::size_t i, std::size_t /*thread*/) {
       const auto& need = needed_[begin + i];
