@@ -199,21 +199,19 @@ TEST_F(TrainerMemory, IsKnownBeforeAndAfter) {
 }
 
 TEST_F(TrainerMemory, OfManyTargetsCountsToo) {
+  constexpr std::size_t kColumns = 10'000;
   const auto of_test = trainer(0);
   auto many = data(1, 100);
+  // All but one of a million targets are not listed, but will be written out.
+  std::vector<std::int64_t> rows(101, 1);
+  rows[0] = 0;
   many[0].loss_fn_inputs["target_tokens"] =
       TensorData(Buffer<std::int64_t>(std::vector<std::int64_t>{1}),
-                 TensorData::Shape{100, 10'000},
-                 CsrIndices{.crow =
-                                [] {
-                                  std::vector<std::int64_t> rows(101, 1);
-                                  rows[0] = 0;
-                                  return rows;
-                                }(),
-                            .col = std::vector<std::int64_t>{5}});
+                 TensorData::Shape{100, kColumns},
+                 CsrIndices{.crow = rows, .col = std::vector<std::int64_t>{5}});
 
   EXPECT_GT(of_test.memory_needed(many).value(),
-            of_test.memory_needed(data(1, 100)).value() + 100 * 10'000 * sizeof(float));
+            of_test.memory_needed(data(1, 100)).value() + 100 * kColumns * sizeof(float));
 }
 
 TEST_F(TrainerMemory, ThatIsNotThereIsRefusedBeforeAnythingHappens) {
