@@ -35,7 +35,6 @@ STEP = (1, 32) if IS_QUICK else (4, 512)  # sequences, and tokens of each
 STEP_OF_OTHER_PATHS = (1, 32) if IS_QUICK else (1, 512)
 STEP_OF_SCALAR = (1, 4) if IS_QUICK else (1, 8)  # which takes a second for two of them
 REPETITIONS = 1 if IS_QUICK else 2
-SHORT_REPETITIONS = 1 if IS_QUICK else 4  # of what takes less than a second
 LOSS_TOLERANCE = 0.01
 BUSY_SECONDS = 0.5
 
@@ -129,7 +128,7 @@ class LlamaCpp:
         if precision != "bf16" or threads != max(THREADS):
             return
         command = [*self.program, "measure", self.files[model], "--what", "prefill,decode", "--batches", BATCHES]
-        options = ["--threads", threads, "--repetitions", SHORT_REPETITIONS]
+        options = ["--threads", threads, "--repetitions", REPETITIONS]
         for environment in ({}, {"OMP_WAIT_POLICY": "PASSIVE"}):
             best.add("llama.cpp", (name, precision, threads), run(*command, *options, environment=environment))
 
@@ -138,7 +137,7 @@ def measure_ours(best, program, name, model, precision, threads):
     setting = (name, precision, threads)
     command = (program, "model")
     best.add("ours", setting, bench_step(command, model, precision, threads, STEP, REPETITIONS))
-    best.add("ours", setting, bench_sampling(command, model, precision, threads, SHORT_REPETITIONS))
+    best.add("ours", setting, bench_sampling(command, model, precision, threads, REPETITIONS))
 
 
 def check_losses(best):
@@ -186,7 +185,7 @@ def kernel_rows(program, peaks, make_row):
         for threads in THREADS:
             rows = run(
                 *(program, "kernels", "--precision", precision, "--threads", threads),
-                *("--repetitions", SHORT_REPETITIONS),
+                *("--repetitions", REPETITIONS),
             )
             peaks[precision, threads] = peak = rows[0]["gflops"] or None
             for row in rows[1:]:
