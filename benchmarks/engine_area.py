@@ -10,16 +10,22 @@ TINKER_SMOLLM2 names or else random weights of its shape. Everybody gets the sam
   decode     32 new tokens of each sequence of a batch behind a prompt of 32, without the time for the prompts
   gemm       products with packed weights, m x n x k, beside multiply-adds that only touch registers
 
-Ours and theirs take turns, and the best of each counts. llama.cpp gets the better of spinning and of sleeping threads, and
-draws no tokens; transformers generates greedily; ours are drawn at temperature 1, with their logprobs.
+All of it with the fastest kernels that the machine has, or those that TINKER_CPU names; of the others, one step of d512.
+
+Ours and theirs take turns, and the best of each counts. Threads that wait for each other suffer most from a busy machine,
+so a row says how busy it was with other things; ratios of a busy one are not worth quoting. llama.cpp gets the better of
+spinning and of sleeping threads, and draws no tokens; transformers generates greedily; ours are drawn at temperature 1,
+with their logprobs.
 """
 
+import itertools
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
@@ -27,13 +33,14 @@ ROOT = HERE.parent
 IS_QUICK = bool(os.environ.get("TINKER_BENCH_QUICK"))  # whether it runs, not how fast
 MODELS = ("d512",) if IS_QUICK else ("d512", "smollm2")
 PRECISIONS = ("f32", "bf16")
-THREADS = (1, 2)
+THREADS = (2,) if IS_QUICK else (1, 2)
+BATCHES = "1,2" if IS_QUICK else "1,8,64"
 STEP = (1, 32) if IS_QUICK else (4, 512)  # sequences, and tokens of each
 STEP_OF_OTHER_PATHS = (1, 32) if IS_QUICK else (1, 512)
-STEP_OF_SCALAR = (1, 4) if IS_QUICK else (1, 8)  # which takes a second for two of them
+STEP_OF_SCALAR = (1, 4)  # which takes a second for two of them
 REPETITIONS = 1 if IS_QUICK else 2
-SHORT_REPETITIONS = 1 if IS_QUICK else 4  # of what takes less than a second
 LOSS_TOLERANCE = 0.01
+BUSY_SECONDS = 0.5
 
 
 def run(*command, environment=None):
@@ -41,6 +48,20 @@ def run(*command, environment=None):
     environment = {**os.environ, **(environment or {})}
     output = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True, env=environment)
     return [json.loads(line) for line in output.stdout.splitlines()]
+
+
+def busy_percent():
+    """Of all processors, while nothing here runs."""
+
+    def times():
+        with open("/proc/stat") as file:
+            user, nice, system, idle, waiting, *rest = map(int, file.readline().split()[1:])
+        return user + nice + system + sum(rest[:3]), idle + waiting
+
+    before = times()
+    time.sleep(BUSY_SECONDS)
+    busy, idle = (after - then for after, then in zip(times(), before))
+    return 100 * busy / max(1, busy + idle)
 
 
 class Best:
@@ -74,11 +95,15 @@ def model_folders(program, folder):
     return folders
 
 
-def bench_model(program, model, what, precision, threads, step, repetitions, *options):
-    setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
-    if step:
-        options = (*options, "--sequences", step[0], "--length", step[1])
-    return run(*program, model, "--what", what, *setting, *options)
+def bench_step(program, model, precision, threads, step, *options):
+    setting = ["--precision", precision, "--threads", threads, "--repetitions", REPETITIONS]
+    size = ["--sequences", step[0], "--length", step[1]]
+    return run(*program, model, "--what", "lora_step", *setting, *size, *options)
+
+
+def bench_sampling(program, model, precision, threads, *options):
+    setting = ["--precision", precision, "--threads", threads, "--repetitions", REPETITIONS]
+    return run(*program, model, "--what", "prefill,decode", *setting, "--batches", BATCHES, *options)
 
 
 class Torch:
@@ -89,10 +114,9 @@ class Torch:
 
     def measure(self, best, name, model, precision, threads):
         setting = (name, precision, threads)
-        best.add("torch", setting, bench_model(self.program, model, "lora_step", precision, threads, STEP, REPETITIONS))
+        best.add("torch", setting, bench_step(self.program, model, precision, threads, STEP))
         if threads == max(THREADS):
-            rows = bench_model(self.program, model, "prefill,decode", precision, threads, None, REPETITIONS)
-            best.add("torch", setting, rows)
+            best.add("torch", setting, bench_sampling(self.program, model, precision, threads))
 
 
 class LlamaCpp:
@@ -107,18 +131,45 @@ class LlamaCpp:
     def measure(self, best, name, model, precision, threads):
         if precision != "bf16" or threads != max(THREADS):
             return
-        options = ["--what", "prefill,decode", "--threads", threads, "--repetitions", SHORT_REPETITIONS]
+        command = [*self.program, "measure", self.files[model], "--what", "prefill,decode", "--batches", BATCHES]
+        options = ["--threads", threads, "--repetitions", REPETITIONS]
         for environment in ({}, {"OMP_WAIT_POLICY": "PASSIVE"}):
-            rows = run(*self.program, "measure", self.files[model], *options, environment=environment)
-            best.add("llama.cpp", (name, precision, threads), rows)
+            best.add("llama.cpp", (name, precision, threads), run(*command, *options, environment=environment))
 
 
-def measure_ours(best, program, name, model, precision, threads):
-    setting = (name, precision, threads)
-    command = (program, "model")
-    best.add("ours", setting, bench_model(command, model, "lora_step", precision, threads, STEP, REPETITIONS))
-    rows = bench_model(command, model, "prefill,decode", precision, threads, None, SHORT_REPETITIONS)
-    best.add("ours", setting, rows)
+class Ours:
+    """engine_bench with some kernels."""
+
+    def __init__(self, program, path):
+        self.program, self.path = program, path
+
+    def measure(self, best, name, model, precision, threads):
+        command, kernels = (self.program, "model"), ("--cpu", self.path)
+        setting = (name, precision, threads)
+        best.add("ours", setting, bench_step(command, model, precision, threads, STEP, *kernels))
+        best.add("ours", setting, bench_sampling(command, model, precision, threads, *kernels))
+
+    def kernel_rows(self, peaks, make_row):
+        """Of products; fills in the peaks."""
+        for precision in PRECISIONS:
+            for threads in THREADS:
+                options = ["--precision", precision, "--threads", threads, "--cpu", self.path]
+                rows = run(self.program, "kernels", *options, "--repetitions", REPETITIONS)
+                peaks[precision, threads] = peak = rows[0]["gflops"] or None
+                for row in rows[1:]:
+                    shape = f"{row['m']}x{row['n']}x{row['k']}"
+                    label = label_of("gemm", shape, precision, self.path, threads=threads)
+                    yield beside_peak(make_row, label, row["gflops"], peak)
+
+    def step_rows(self, model, make_row):
+        """Of steps that are only to be compared with each other."""
+        step = STEP_OF_SCALAR if self.path == "scalar" else STEP_OF_OTHER_PATHS
+        for precision in PRECISIONS:
+            for threads in THREADS:
+                command = (self.program, "model")
+                rows = bench_step(command, model, precision, threads, step, "--cpu", self.path)
+                label = label_of("lora_step d512", precision, self.path, f"{step[0]}x{step[1]}", threads=threads)
+                yield make_row(label, speed(rows[0]), "tok/s", None, None)
 
 
 def check_losses(best):
@@ -143,15 +194,14 @@ def beside_peak(make_row, label, gflops, peak):
     return make_row(label, gflops, "GFLOP/s", "register peak" if peak else None, peak)
 
 
-def model_rows(best, peaks, make_row):
+def model_rows(best, path, peaks, make_row):
     """A row for each peer that has done the same, or one without."""
     for (who, what, name, precision, threads), row in best.rows.items():
         if who != "ours":
             continue
-        setting = (name, precision, threads)
         unit, value = ("MB", lambda row: row["megabytes"]) if what == "memory" else ("tok/s", speed)
-        label = label_of(what, name, precision, threads=threads)
-        beside = [(best.names[peer], best.row(peer, what, *setting)) for peer in best.names]
+        label = label_of(what, name, precision, path, threads=threads)
+        beside = [(peer, best.row(who, what, name, precision, threads)) for who, peer in best.names.items()]
         beside = [(peer, value(theirs)) for peer, theirs in beside if theirs]
         for peer, theirs in beside or [(None, None)]:
             yield make_row(label, value(row), unit, peer, theirs)
@@ -160,54 +210,29 @@ def model_rows(best, peaks, make_row):
             yield beside_peak(make_row, f"{label}, FLOP", gflops, peaks[precision, threads])
 
 
-def kernel_rows(program, peaks, make_row):
-    """Of products; fills in the peaks."""
-    for precision in PRECISIONS:
-        for threads in THREADS:
-            rows = run(
-                *(program, "kernels", "--precision", precision, "--threads", threads),
-                *("--repetitions", SHORT_REPETITIONS),
-            )
-            peaks[precision, threads] = peak = rows[0]["gflops"] or None
-            for row in rows[1:]:
-                shape = f"{row['m']}x{row['n']}x{row['k']}"
-                label = label_of("gemm", shape, precision, threads=threads)
-                yield beside_peak(make_row, label, row["gflops"], peak)
-
-
-def other_path_rows(program, model, paths, make_row):
-    for path in paths:
-        step = STEP_OF_SCALAR if path == "scalar" else STEP_OF_OTHER_PATHS
-        for precision in PRECISIONS:
-            for threads in THREADS:
-                repetitions = 1 if path == "scalar" else REPETITIONS
-                rows = bench_model(
-                    (program, "model"), model, "lora_step", precision, threads, step, repetitions, "--cpu", path
-                )
-                size = f"{step[0]}x{step[1]}"
-                label = label_of("lora_step", "d512", precision, path, size, threads=threads)
-                yield make_row(label, speed(rows[0]), "tok/s", None, None)
-
-
 def measure_all(build_dir, make_row, rounds, make_peers):
     program = build_dir / "bin" / "engine_bench"
     paths = subprocess.run([program, "paths"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    ours = Ours(program, os.environ.get("TINKER_CPU") or paths[-1])
     with tempfile.TemporaryDirectory(dir=build_dir) as folder:
         models = model_folders(program, pathlib.Path(folder))
-        peers = make_peers(models)
-        best, peaks = Best(), {}
-        kernels = list(kernel_rows(program, peaks, make_row))
+        everybody = [ours, *make_peers(models)]
+        best, peaks, busy = Best(), {}, []
+        kernels = list(ours.kernel_rows(peaks, make_row))
         for _ in range(rounds):
-            for name, model in models.items():
-                for precision in PRECISIONS:
-                    for threads in THREADS:
-                        measure_ours(best, program, name, model, precision, threads)
-                        for peer in peers:
-                            peer.measure(best, name, model, precision, threads)
+            for name, precision, threads in itertools.product(models, PRECISIONS, THREADS):
+                busy.append(busy_percent())
+                for one in everybody:
+                    one.measure(best, name, models[name], precision, threads)
         check_losses(best)
-        rows = list(model_rows(best, peaks, make_row))
-        others = list(other_path_rows(program, models["d512"], paths[:-1], make_row))
-    return rows + others + kernels
+        others = [
+            row
+            for path in paths
+            if path != ours.path
+            for row in Ours(program, path).step_rows(models["d512"], make_row)
+        ]
+    rows = model_rows(best, ours.path, peaks, make_row)
+    return [make_row("busy with other programs", sum(busy) / len(busy), "%", None, None), *rows, *others, *kernels]
 
 
 def measure(build_dir, make_row, rounds):

@@ -47,7 +47,6 @@ constexpr std::size_t kPrefillTokens = 512;
 // As many as the cache keeps together: asked for again, they need not be computed.
 constexpr std::size_t kPromptTokens = 32;
 constexpr std::size_t kNewTokens = 32;
-constexpr std::array<std::size_t, 3> kBatches = {1, 8, 64};
 
 struct Options {
   std::filesystem::path model = {};
@@ -58,6 +57,7 @@ struct Options {
   int repetitions = 3;
   std::size_t sequences = 4;  // of a step
   std::size_t length = 512;   // of each of them
+  std::vector<std::size_t> batches = {1, 8, 64};
 
   [[nodiscard]] bool asks_for(std::string_view name) const {
     return std::ranges::find(what, name) != what.end();
@@ -205,7 +205,7 @@ Result<void> bench_prefill(const Engine& engine,
 /// The prompts are in the cache but for their last tokens, so that each of the steps that are timed
 /// takes one token of every sequence. Drawing them is part of it.
 Result<void> bench_decode(const Engine& engine, const ModelConfig& config, const Options& options) {
-  for (const std::size_t batch : kBatches) {
+  for (const std::size_t batch : options.batches) {
     const auto prompts = requests_of(2000, batch, kPromptTokens + 1, 1, config);
     const auto requests = requests_of(2000, batch, kPromptTokens + 1, kNewTokens, config);
     for (const auto& answer : engine.sample(prompts)) {
@@ -364,6 +364,7 @@ int bench(int count, char** arguments) {
       ->check(CLI::IsMember({"lora_step", "prefill", "decode"}));
   model->add_option("--sequences", options.sequences)->check(CLI::PositiveNumber);
   model->add_option("--length", options.length)->check(CLI::PositiveNumber);
+  model->add_option("--batches", options.batches)->delimiter(',')->check(CLI::PositiveNumber);
   add_compute_options(*model, options);
   CLI11_PARSE(app, count, arguments);
 

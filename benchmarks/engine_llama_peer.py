@@ -14,12 +14,12 @@ import gguf
 import numpy
 
 from engine_tokens import (
-    BATCHES,
     DECODE_PROMPT,
     NEW_TOKENS,
     PREFILL_PROMPT,
     PREFILL_TOKENS,
     PROMPT_TOKENS,
+    batches_of,
     report,
     tokens_of,
 )
@@ -147,7 +147,7 @@ def measure_prefill(api, model, vocabulary, arguments):
 
 def measure_decode(api, model, vocabulary, arguments):
     length = PROMPT_TOKENS + NEW_TOKENS
-    for batch in BATCHES:
+    for batch in arguments.batches:
         sequences = [tokens_of(DECODE_PROMPT + i, length, vocabulary) for i in range(batch)]
         best = float("inf")
         with Context(api, model, arguments.threads, batch, length) as context:
@@ -197,6 +197,7 @@ def main():
     command.add_argument("--what", required=True)
     command.add_argument("--threads", type=int, default=2)
     command.add_argument("--repetitions", type=int, default=3)
+    command.add_argument("--batches", type=batches_of, default=[1, 8, 64])
     arguments = parser.parse_args()
     if arguments.command == "convert":
         convert(arguments.folder, arguments.file)

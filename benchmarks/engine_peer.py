@@ -9,13 +9,13 @@ import os
 import time
 
 from engine_tokens import (
-    BATCHES,
     DECODE_PROMPT,
     NEW_TOKENS,
     PREFILL_PROMPT,
     PREFILL_TOKENS,
     PROMPT_TOKENS,
     RANK,
+    batches_of,
     peak_megabytes,
     report,
     tokens_of,
@@ -112,7 +112,7 @@ def prefill(model, arguments):
 
 def decode(model, arguments):
     """From the first new token to the last, so without the prompts."""
-    for batch in BATCHES:
+    for batch in arguments.batches:
         prompts = [tokens_of(DECODE_PROMPT + i, PROMPT_TOKENS, model.config.vocab_size) for i in range(batch)]
         times = [generate(model, prompts, NEW_TOKENS + 1) for _ in range(arguments.repetitions)]
         report("decode", batch=batch, tokens=batch * NEW_TOKENS, seconds=min(at[-1] - at[0] for at in times))
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("--precision", choices=("f32", "bf16"), default="bf16")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--batches", type=batches_of, default=[1, 8, 64])
     parser.add_argument("--sequences", type=int, default=4)
     parser.add_argument("--length", type=int, default=512)
     arguments = parser.parse_args()

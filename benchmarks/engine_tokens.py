@@ -5,7 +5,6 @@ import json
 RANK = 16
 PREFILL_TOKENS = 512
 PROMPT_TOKENS, NEW_TOKENS = 32, 32
-BATCHES = (1, 8, 64)
 PREFILL_PROMPT, DECODE_PROMPT = 1000, 2000  # the first of them
 
 
@@ -15,6 +14,11 @@ def tokens_of(sequence, count, vocabulary):
         state = (state * 1_103_515_245 + 12_345) % 2**31
         tokens.append((state >> 8) % vocabulary)
     return tokens
+
+
+def batches_of(text):
+    """Of --batches 1,8,64"""
+    return [int(batch) for batch in text.split(",")]
 
 
 def report(what, **numbers):
