@@ -25,7 +25,8 @@ Result<void> check(const AdamParams& params) {
 }  // namespace
 
 std::int64_t steps_of(const OptimizerState& state) noexcept {
-  return std::visit([](const auto& of_family) { return of_family.step; }, state);
+  const auto* const adam = std::get_if<AdamState>(&state);
+  return adam != nullptr ? adam->step : std::get_if<MuonState>(&state)->step;
 }
 
 std::string_view family_of(const OptimizerState& state) noexcept {
