@@ -151,7 +151,7 @@ Result<Checkpoint> load_checkpoint(const Path& folder,
     return invalid(base::concat(folder.string(),
                                 ": there is no ",
                                 kOptimizer,
-                                "; it was saved without the optimizer's state"));
+                                "; it can be loaded without the optimizer's state"));
   }
   TINKER_TRY(out.optimizer, read_file(folder / kOptimizer, [&](std::string_view bytes) {
                return read_optimizer_state(bytes, *out.layout);
