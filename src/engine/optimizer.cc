@@ -24,9 +24,8 @@ Result<void> check(const AdamParams& params) {
 
 }  // namespace
 
-std::int64_t steps_of(const OptimizerState& state) noexcept {
-  const auto* const adam = std::get_if<AdamState>(&state);
-  return adam != nullptr ? adam->step : std::get_if<MuonState>(&state)->step;
+std::int64_t steps_of(const OptimizerState& state) {
+  return std::visit([](const auto& of_family) { return of_family.step; }, state);
 }
 
 std::string_view family_of(const OptimizerState& state) noexcept {
