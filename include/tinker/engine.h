@@ -37,7 +37,7 @@ enum class EnginePrecision {
 struct EngineOptions {
   EnginePrecision precision = EnginePrecision::bf16;
   std::size_t threads = 0;  ///< 0: one for each processor.
-  /// "scalar", "avx2", "avx512" or "avx512bf16"; absent: TINKER_CPU, else the fastest one.
+  /// "scalar", "avx2", "avx512", "avx512bf16" or "amx"; absent: TINKER_CPU, else the fastest one.
   std::optional<std::string> cpu = {};
   /// For keys and values of sequences that are being sampled, and of beginnings that may come
   /// again.

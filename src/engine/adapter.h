@@ -21,6 +21,8 @@ struct LoraShape {
   bool train_attn = true;
   bool train_mlp = true;
   bool train_unembed = true;
+
+  friend bool operator==(const LoraShape&, const LoraShape&) = default;
 };
 
 /// Projections that read the same input, so that their first factors are one product.

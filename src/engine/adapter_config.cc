@@ -38,15 +38,20 @@ constexpr std::array<Group, 3> kGroups = {
 // Variants of LoRA that compute something else, or add to something else.
 constexpr std::array<std::string_view, 5> kMustBeFalse = {
     "use_rslora", "use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"};
-constexpr std::array<std::string_view, 9> kMustBeEmpty = {"rank_pattern",
-                                                          "alpha_pattern",
-                                                          "modules_to_save",
-                                                          "layers_to_transform",
-                                                          "layer_replication",
-                                                          "exclude_modules",
-                                                          "target_parameters",
-                                                          "trainable_token_indices",
-                                                          "alora_invocation_tokens"};
+constexpr std::array<std::string_view, 14> kMustBeEmpty = {"rank_pattern",
+                                                           "alpha_pattern",
+                                                           "modules_to_save",
+                                                           "layers_to_transform",
+                                                           "layer_replication",
+                                                           "exclude_modules",
+                                                           "target_parameters",
+                                                           "trainable_token_indices",
+                                                           "alora_invocation_tokens",
+                                                           "arrow_config",
+                                                           "kasa_config",
+                                                           "monteclora_config",
+                                                           "velora_config",
+                                                           "use_bdlora"};
 // How it began; others change the base model as well.
 constexpr std::array<std::string_view, 3> kHarmlessBeginnings = {"gaussian", "orthogonal", "eva"};
 

@@ -92,24 +92,6 @@ Result<std::int64_t> step_in(const Safetensors& file) {
   return invalid(base::concat("metadata '", kStep, "' is '", text, "', expected a number"));
 }
 
-Result<OptimizerState> read_optimizer(const Safetensors& file, const LoraLayout& layout) {
-  TINKER_TRY(const auto family, metadata_of(file, kFamily));
-  TINKER_TRY(const auto step, step_in(file));
-  const bool is_adam = family == family_of(AdamState());
-  if (!is_adam && family != family_of(MuonState())) {
-    return invalid(
-        base::concat("metadata '", kFamily, "' is '", family, "', expected adamw or muon"));
-  }
-  const std::size_t count = step == 0 ? 0 : (is_adam ? 2 : 1);
-  TINKER_TRY(auto moments, read_peft_tensors(file, layout, std::span(kMoments).first(count)));
-  moments.resize(kMoments.size());
-  if (is_adam) {
-    return OptimizerState(
-        AdamState{.m = std::move(moments[0]), .v = std::move(moments[1]), .step = step});
-  }
-  return OptimizerState(MuonState{.m = std::move(moments[0]), .step = step});
-}
-
 std::string trained_by(const LoraShape& shape) {
   std::string out;
   const auto add = [&](bool is_trained, std::string_view name) {
@@ -169,14 +151,31 @@ Result<Checkpoint> load_checkpoint(const Path& folder,
     return invalid(base::concat(folder.string(),
                                 ": there is no ",
                                 kOptimizer,
-                                "; it was saved without the optimizer's state"));
+                                "; it can be loaded without the optimizer's state"));
   }
   TINKER_TRY(out.optimizer, read_file(folder / kOptimizer, [&](std::string_view bytes) {
-               const auto file = Safetensors::parse(bytes);
-               return file.ok() ? read_optimizer(*file, *out.layout)
-                                : Result<OptimizerState>(file.error());
+               return read_optimizer_state(bytes, *out.layout);
              }));
   return out;
+}
+
+Result<OptimizerState> read_optimizer_state(std::string_view bytes, const LoraLayout& layout) {
+  TINKER_TRY(const auto file, Safetensors::parse(bytes));
+  TINKER_TRY(const auto family, metadata_of(file, kFamily));
+  TINKER_TRY(const auto step, step_in(file));
+  const bool is_adam = family == family_of(AdamState());
+  if (!is_adam && family != family_of(MuonState())) {
+    return invalid(
+        base::concat("metadata '", kFamily, "' is '", family, "', expected adamw or muon"));
+  }
+  const std::size_t count = step == 0 ? 0 : (is_adam ? 2 : 1);
+  TINKER_TRY(auto moments, read_peft_tensors(file, layout, std::span(kMoments).first(count)));
+  moments.resize(kMoments.size());
+  if (is_adam) {
+    return OptimizerState(
+        AdamState{.m = std::move(moments[0]), .v = std::move(moments[1]), .step = step});
+  }
+  return OptimizerState(MuonState{.m = std::move(moments[0]), .step = step});
 }
 
 Result<void> check_same_shape(const LoraShape& found, const LoraShape& expected) {

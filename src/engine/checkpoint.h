@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/adapter.h"
 #include "engine/optimizer.h"
@@ -33,6 +34,9 @@ struct Checkpoint {
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
                                    const ModelConfig& model,
                                    CheckpointParts parts);
+
+/// From what optimizer.safetensors holds. Fails likewise.
+Result<OptimizerState> read_optimizer_state(std::string_view bytes, const LoraLayout& layout);
 
 /// Fails with `invalid_argument`, and names what differs, unless `found` is what a run of shape
 /// `expected` can go on from.

@@ -228,8 +228,9 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
              engine::Model::load(files, engine::kernels_of(path, precision), *threads));
   std::error_code error;
   auto source = std::filesystem::absolute(model, error);
-  return Engine(std::make_shared<State>(
-      std::move(threads), std::move(loaded), error ? model : std::move(source), options));
+  if (error) source = model;
+  return Engine(
+      std::make_shared<State>(std::move(threads), std::move(loaded), std::move(source), options));
 }
 
 Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {

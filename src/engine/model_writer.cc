@@ -56,7 +56,6 @@ Result<void> prepare(const std::filesystem::path& folder, const ModelConfig& con
 }
 
 constexpr auto kWeights = "model.safetensors";
-const formats::Safetensors::Metadata kMetadata = {{"format", "pt"}};
 
 }  // namespace
 
@@ -66,7 +65,7 @@ Result<void> write_model(const std::filesystem::path& folder,
   TINKER_CHECK(!tensors.empty());
   const auto dtype = tensors.front().dtype;
   TINKER_TRY(prepare(folder, config, dtype));
-  TINKER_TRY(formats::write_safetensors(folder / kWeights, tensors, kMetadata));
+  TINKER_TRY(formats::write_safetensors(folder / kWeights, tensors, {{"format", "pt"}}));
   return write_config(folder, config, dtype);
 }
 
@@ -77,11 +76,12 @@ Result<void> write_model(const std::filesystem::path& folder,
   TINKER_TRY(prepare(folder, config, dtype));
   const auto shapes = tensors_of(config);
   std::vector<formats::Safetensors::Tensor> tensors;
+  tensors.reserve(shapes.size());
   for (const auto& shape : shapes)
     tensors.push_back({.name = shape.name, .dtype = dtype, .shape = shape.extents()});
   TINKER_TRY(formats::write_safetensors(folder / kWeights,
                                         tensors,
-                                        kMetadata,
+                                        {{"format", "pt"}},
                                         [&](std::size_t index, const formats::WriteBytes& write) {
                                           return make_data(shapes[index], write);
                                         }));

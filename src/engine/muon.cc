@@ -193,7 +193,7 @@ Result<StepReport> muon_step(const Model& model,
     add(module.b, module.out);
   }
   // The longest first, so that no thread is left alone with it.
-  std::ranges::stable_sort(factors, std::ranges::greater(), &Factor::columns);
+  std::ranges::sort(factors, std::ranges::greater(), &Factor::columns);
   threads.run(factors.size(),
               [&](std::size_t index, std::size_t /*thread*/) { update(factors[index], settings); });
   return StepReport{

@@ -24,7 +24,7 @@ Result<void> check(const AdamParams& params) {
 
 }  // namespace
 
-std::int64_t steps_of(const OptimizerState& state) noexcept {
+std::int64_t steps_of(const OptimizerState& state) {
   return std::visit([](const auto& of_family) { return of_family.step; }, state);
 }
 

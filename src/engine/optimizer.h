@@ -28,7 +28,7 @@ struct MuonState {
 
 /// What an optimizer remembers from step to step. After no step it is of no family yet.
 using OptimizerState = std::variant<AdamState, MuonState>;
-std::int64_t steps_of(const OptimizerState& state) noexcept;
+std::int64_t steps_of(const OptimizerState& state);
 /// "adamw" or "muon"
 std::string_view family_of(const OptimizerState& state) noexcept;
 

@@ -24,14 +24,6 @@ auto invalid(const std::string& what) {
   return IsError(ErrorCode::invalid_argument, HasSubstr(what));
 }
 
-void expect_same(const LoraShape& found, const LoraShape& expected) {
-  EXPECT_EQ(found.rank, expected.rank);
-  EXPECT_EQ(found.alpha, expected.alpha);
-  EXPECT_EQ(found.train_attn, expected.train_attn);
-  EXPECT_EQ(found.train_mlp, expected.train_mlp);
-  EXPECT_EQ(found.train_unembed, expected.train_unembed);
-}
-
 TEST(AdapterConfig, ReadsWhatPeftWrites) {
   // peft 0.21.2
   const auto shape = read_adapter_config(R"({
@@ -47,7 +39,8 @@ TEST(AdapterConfig, ReadsWhatPeftWrites) {
     "target_parameters": null, "task_type": "CAUSAL_LM", "trainable_token_indices": null,
     "use_dora": false, "use_qalora": false, "use_rslora": false})");
 
-  expect_same(shape.value(), {.rank = 4, .alpha = 32, .train_mlp = false, .train_unembed = false});
+  EXPECT_EQ(shape.value(),
+            (LoraShape{.rank = 4, .alpha = 32, .train_mlp = false, .train_unembed = false}));
 }
 
 TEST(AdapterConfig, ReadsBackAsItIsWritten) {
@@ -56,8 +49,8 @@ TEST(AdapterConfig, ReadsBackAsItIsWritten) {
         LoraShape{.rank = 7, .alpha = 0.1F, .train_attn = false},
         LoraShape{.rank = 1, .alpha = 1e-20F, .train_mlp = false},
         LoraShape{.rank = 4096, .alpha = 1e20F, .train_attn = false, .train_mlp = false}}) {
-    expect_same(read_adapter_config(to_json(shape, "a \"b\"\n\\")).value(), shape);
-    expect_same(read_adapter_config(to_json(shape, "\xff")).value(), shape);  // no text
+    EXPECT_EQ(read_adapter_config(to_json(shape, "a \"b\"\n\\")).value(), shape);
+    EXPECT_EQ(read_adapter_config(to_json(shape, "\xff")).value(), shape);  // no text
   }
 }
 
@@ -103,8 +96,10 @@ TEST(AdapterConfig, IsRefusedForOtherKindsOfAdapters) {
   EXPECT_THAT(with(R"("modules_to_save":["lm_head"])"), invalid("'modules_to_save'"));
   EXPECT_THAT(with(R"("layers_to_transform":[0])"), invalid("'layers_to_transform' is [0]"));
   EXPECT_THAT(with(R"("exclude_modules":"x")"), invalid("'exclude_modules'"));
+  EXPECT_THAT(with(R"("kasa_config":{"beta":1})"), invalid(R"('kasa_config' is {"beta":1})"));
+  EXPECT_THAT(with(R"("use_bdlora":{"nblocks":2})"), invalid("'use_bdlora'"));
   EXPECT_THAT(with(R"("init_lora_weights":"pissa")"), invalid("'init_lora_weights' is pissa"));
-  expect_same(with(R"("init_lora_weights":"gaussian")").value(), {.rank = 4, .alpha = 16});
+  EXPECT_EQ(with(R"("init_lora_weights":"gaussian")").value(), (LoraShape{.rank = 4, .alpha = 16}));
 }
 
 TEST(AdapterConfig, IsRefusedForNumbersThatCannotBe) {

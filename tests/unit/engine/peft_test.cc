@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -124,6 +125,38 @@ TEST(PeftTensors, MayHaveTheHeadUnderTheNameOfTheService) {
   const auto found = file.read(*layout).value();
 
   EXPECT_TRUE(std::ranges::equal(found.span(), expected.span()));
+}
+
+TEST(PeftTensors, AreWrittenAsPeftHasThem) {
+  const testing::TemporaryFolder folder;
+  const auto layout = small_layout();
+  Floats values(layout->parameters());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const std::vector<PeftNumbers> numbers = {{.prefix = "", .values = values.span()},
+                                            {.prefix = "m.", .values = values.span()}};
+
+  write_peft_tensors(folder.path("some"), *layout, numbers, {{"step", "1"}}).value();
+
+  const auto bytes = folder.read("some");
+  const auto file = formats::Safetensors::parse(bytes).value();
+  EXPECT_EQ(file.metadata().at("step"), "1");
+  EXPECT_EQ(file.tensors().size(), 4 * layout->modules().size());
+  const auto& head = layout->modules().back();
+  const auto* const a = file.find(weight(kHead, "A"));
+  const auto* const b = file.find("m." + weight(kHead, "B"));
+  ASSERT_TRUE(a != nullptr && b != nullptr);
+  EXPECT_THAT(a->shape, ::testing::ElementsAre(kRank, head.in));
+  EXPECT_THAT(b->shape, ::testing::ElementsAre(head.out, kRank));
+  const auto at = [](const Tensor& tensor, std::size_t i) {
+    float out = 0;
+    std::memcpy(&out, tensor.data.data() + i * sizeof out, sizeof out);
+    return out;
+  };
+  EXPECT_EQ(at(*a, 2 * head.in + 1), static_cast<float>(head.a + 2 * head.in + 1));
+  EXPECT_EQ(at(*b, 4 * kRank + 2), static_cast<float>(head.b + 2 * head.out + 4));
+  constexpr std::array<std::string_view, 2> kBoth = {"", "m."};
+  for (const auto& found : read_peft_tensors(file, *layout, kBoth).value())
+    EXPECT_TRUE(std::ranges::equal(found.span(), values.span()));
 }
 
 TEST(PeftTensors, AreRefusedIfOneIsMissing) {
