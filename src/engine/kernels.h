@@ -138,9 +138,13 @@ struct Kernels {
   CpuPath path = CpuPath::scalar;
   Precision precision = Precision::f32;
   std::size_t element_bytes = 4;
-  std::size_t group = 1;      ///< Neighbours in k that a panel keeps together.
-  std::size_t step = 1;       ///< What k is filled up to a multiple of, with zeros.
-  std::size_t row_block = 1;  ///< Rows that are best multiplied with a panel at once.
+  std::size_t group = 1;  ///< Neighbours in k that a panel keeps together.
+  std::size_t step = 1;   ///< What k is filled up to a multiple of, with zeros.
+  /// What is best multiplied at once: so many rows with so many panels, `tile_rows` of the rows at
+  /// a time with each of the panels.
+  std::size_t row_block = 1;
+  std::size_t tile_rows = 1;
+  std::size_t panel_block = 1;
 
   void (*product)(const PanelProduct&) = nullptr;
   void (*outer_product)(const OuterProduct&) = nullptr;

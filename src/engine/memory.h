@@ -6,21 +6,25 @@
 #include <memory>
 #include <span>
 
+#include <sys/mman.h>
+
 namespace tinker::engine {
 
 constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// Zeroed memory that starts at a cache line.
+/// Zeroed memory that starts at a cache line; much of it at a large page.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
   explicit AlignedBytes(std::size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
+    const std::size_t alignment = bytes < 2 * kLargePage ? kAlignment : kLargePage;
     const std::size_t whole = round_up(bytes, kAlignment);
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, whole)));
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(whole, alignment))));
     if (data_ == nullptr) throw std::bad_alloc();
+    if (alignment == kLargePage) madvise(data_.get(), whole, MADV_HUGEPAGE);  // if it can
     std::memset(data_.get(), 0, whole);
   }
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
@@ -28,6 +32,7 @@ class AlignedBytes {
 
  private:
   static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kLargePage = std::size_t{2} << 20U;
   struct Free {
     void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
   };

@@ -9,17 +9,27 @@ std::size_t panels_of(const Product& product) {
   return product.panels != 0 ? product.panels : product.terms[0].w->panels();
 }
 
+/// Rows and panels of a unit of work. Few rows leave many panels for the other threads.
+struct UnitShape {
+  UnitShape(const Kernels& kernels, const Product& product)
+      : rows(kernels.row_block), panels(product.rows > rows ? kernels.panel_block : 1) {}
+  std::size_t rows;
+  std::size_t panels;
+};
+
 std::size_t units_of(const Kernels& kernels, const Product& product) {
-  return (product.rows + kernels.row_block - 1) / kernels.row_block * panels_of(product);
+  const UnitShape shape(kernels, product);
+  return (product.rows + shape.rows - 1) / shape.rows *
+         ((panels_of(product) + shape.panels - 1) / shape.panels);
 }
 
-void multiply_unit(const Kernels& kernels, const Product& product, std::size_t unit) {
-  const std::size_t panels = panels_of(product);
-  const std::size_t row = unit / panels * kernels.row_block;
-  const std::size_t index = product.first_panel + unit % panels;
+void multiply_panel(const Kernels& kernels,
+                    const Product& product,
+                    std::size_t row,
+                    std::size_t rows,
+                    std::size_t index) {
   const auto place = product.terms[0].w->panel(index);
   const std::size_t column = place.first - product.first_panel * kPanelColumns;
-
   std::array<Segment, Product::kMostTerms> segments;
   std::size_t count = 0;
   for (; count < product.terms.size() && product.terms[count].w != nullptr; ++count) {
@@ -35,7 +45,7 @@ void multiply_unit(const Kernels& kernels, const Product& product, std::size_t u
   kernels.product({
       .segments = segments.data(),
       .segment_count = count,
-      .rows = std::min(kernels.row_block, product.rows - row),
+      .rows = rows,
       .width = place.width,
       .columns = place.columns,
       .c = static_cast<std::byte*>(product.c) + (row * product.c_stride + column) * c_bytes,
@@ -43,6 +53,25 @@ void multiply_unit(const Kernels& kernels, const Product& product, std::size_t u
       .output = product.output,
       .bias = product.bias == nullptr ? nullptr : product.bias + column,
   });
+}
+
+void multiply_unit(const Kernels& kernels, const Product& product, std::size_t unit) {
+  const UnitShape shape(kernels, product);
+  const std::size_t panels = panels_of(product);
+  const std::size_t groups = (panels + shape.panels - 1) / shape.panels;
+  const std::size_t first_row = unit / groups * shape.rows;
+  const std::size_t last_row = std::min(product.rows, first_row + shape.rows);
+  const std::size_t first = unit % groups * shape.panels;
+  const std::size_t last = std::min(panels, first + shape.panels);
+  for (std::size_t row = first_row; row < last_row; row += kernels.tile_rows) {
+    for (std::size_t panel = first; panel < last; ++panel) {
+      multiply_panel(kernels,
+                     product,
+                     row,
+                     std::min(kernels.tile_rows, last_row - row),
+                     product.first_panel + panel);
+    }
+  }
 }
 
 }  // namespace

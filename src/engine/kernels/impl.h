@@ -17,6 +17,8 @@ constexpr Kernels make_kernels(CpuPath path) {
       .group = kGroup<E>,
       .step = kStep<E>,
       .row_block = kRowBlock<E>,
+      .tile_rows = kHasTiles && kIsBf16 ? 32 : kRowBlock<E>,
+      .panel_block = kHasTiles && kIsBf16 ? 8 : 1,
       .product = product<E>,
       .outer_product = outer_product<E>,
       .pack_rows = pack_rows<E>,
