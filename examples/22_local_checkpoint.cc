@@ -23,9 +23,12 @@ double train(const tinker::LocalTrainer& trainer, int steps) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder = argc > 2 ? argv[2] : "checkpoints";
-  std::filesystem::remove_all(folder);
-  const auto engine = tinker::Engine::load(argc > 1 ? argv[1] : ".").value();
+  if (argc != 3) {
+    std::cerr << "usage: " << argv[0] << " MODEL FOLDER, which is made and must not exist\n";
+    return 2;
+  }
+  const std::filesystem::path folder = argv[2];
+  const auto engine = tinker::Engine::load(argv[1]).value();
   const auto trainer = engine.create_adapter({.rank = 8, .seed = 1}).value();
   train(trainer, 20);
 

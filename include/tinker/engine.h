@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -180,12 +181,18 @@ class Engine {
                                            const ExportOptions& options = {}) const;
 
   /// One request. `base_model`, `model_path` and `sampling_session_id` are not looked at: the
-  /// snapshot says what to sample from.
+  /// snapshot says what to sample from. Asked to stop, it fails with `cancelled` within a step.
   [[nodiscard]] Result<SampleResponse> sample(const SampleRequest& request,
-                                              const AdapterSnapshot& from = {}) const;
+                                              const AdapterSnapshot& from = {},
+                                              const std::stop_token& stop = {}) const;
   /// Many of them together, answered in their order.
   [[nodiscard]] std::vector<Result<SampleResponse>> sample(std::span<const SampleRequest> requests,
-                                                           const AdapterSnapshot& from = {}) const;
+                                                           const AdapterSnapshot& from = {},
+                                                           const std::stop_token& stop = {}) const;
+  /// Each from a snapshot of its own. Requires as many of them.
+  [[nodiscard]] std::vector<Result<SampleResponse>> sample(std::span<const SampleRequest> requests,
+                                                           std::span<const AdapterSnapshot> from,
+                                                           const std::stop_token& stop = {}) const;
 
  private:
   friend class LocalTrainer;

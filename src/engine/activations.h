@@ -18,6 +18,10 @@ struct ElementRows {
   [[nodiscard]] std::byte* row(std::size_t index, std::size_t column = 0) const noexcept {
     return data + (index * stride + column) * element_bytes;
   }
+  /// The rows from `first` on.
+  [[nodiscard]] ElementRows from(std::size_t first) const noexcept {
+    return {.data = row(first), .stride = stride, .element_bytes = element_bytes};
+  }
 };
 /// Rows of floats, one after another.
 struct FloatRows {

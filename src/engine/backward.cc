@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "engine/product.h"
-#include "tinker/check.h"
 
 namespace tinker::engine {
+
 void Backward::plan(const ActivationPlan& plan, Arena& arena) {
   const auto& config = model_.config();
   d_residual_ = plan.elements(arena, config.hidden_size);
@@ -64,8 +64,10 @@ void Backward::begin(const PassShape& shape,
     }
   }
   if (shape.fits(shape_)) return;
-  shape_ = shape;
+  shape_ = {};  // until there is memory for it
+  arena_ = {};
   arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
+  shape_ = shape;
 }
 
 void Backward::add(const FactorGradient& gradient, std::span<const RowRange> sequences) {

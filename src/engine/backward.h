@@ -7,7 +7,6 @@
 
 #include "engine/activations.h"
 #include "engine/forward.h"
-#include "engine/head.h"
 
 namespace tinker::engine {
 
@@ -61,7 +60,6 @@ class Backward {
   void add(const FactorGradient& gradient, std::span<const RowRange> sequences);
 
  private:
-  struct Buffers;
   void plan(const ActivationPlan& plan, Arena& arena);
   /// d_low = B^T d_y of each member of the group, and the gradients of both factors.
   void lower(std::size_t layer,

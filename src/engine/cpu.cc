@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/strings.h"
-
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>

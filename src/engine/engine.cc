@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <stop_token>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "base/environment.h"
@@ -13,6 +16,7 @@
 #include "engine/merged_model.h"
 #include "engine/sampler.h"
 #include "engine/training_run.h"
+#include "tinker/check.h"
 #include "tinker/rng.h"
 
 namespace tinker {
@@ -24,6 +28,8 @@ struct Engine::State {
   /// says that it is answered.
   struct Asked {
     engine::SampleJob job = {};
+    std::stop_token stop = {};
+    std::optional<engine::Sampler::Id> id = {};
     std::optional<Result<SampleResponse>> answer = {};
     bool is_answered = false;
   };
@@ -46,13 +52,17 @@ struct Engine::State {
   auto compute(F f) {
     std::unique_lock lock(mutex);
     free.wait(lock, [&] { return !is_computing; });
-    is_computing = true;
-    lock.unlock();
-    auto out = f();
-    lock.lock();
-    is_computing = false;
-    free.notify_all();
-    return out;
+    const Turn turn(*this, lock);
+    using Out = decltype(f());
+    if constexpr (std::is_constructible_v<Out, Error>) {
+      try {
+        return f();
+      } catch (const std::bad_alloc&) {
+        return Out(Error{.code = ErrorCode::internal, .message = "out of memory"});
+      }
+    } else {
+      return f();
+    }
   }
 
   /// Returns when all are answered.
@@ -65,15 +75,11 @@ struct Engine::State {
     for (;;) {
       free.wait(lock, [&] { return !is_computing || is_done(); });
       if (is_done()) return;
-      is_computing = true;
       const auto mine = std::exchange(arrivals, {});
-      lock.unlock();
+      const Turn turn(*this, lock);
       for (const auto& one : mine) submit(one);
+      cancel_stopped();
       sampler.step();
-      lock.lock();
-      for (const auto& one : std::exchange(answered, {})) one->is_answered = true;
-      is_computing = false;
-      free.notify_all();
     }
   }
 
@@ -93,17 +99,55 @@ struct Engine::State {
   std::condition_variable free;
   bool is_computing = false;
   std::vector<std::shared_ptr<Asked>> arrivals;
-  std::vector<std::shared_ptr<Asked>> answered;  // of the thread that computes
+  // Of the thread that computes:
+  std::vector<std::shared_ptr<Asked>> running;
+  std::vector<std::shared_ptr<Asked>> answered;
   Rng rng = Rng::from_entropy();
 
  private:
+  /// While it lives, this thread computes, without the lock; then others may, whatever happened.
+  class Turn {
+   public:
+    Turn(State& state, std::unique_lock<std::mutex>& lock) : state_(state), lock_(lock) {
+      state_.is_computing = true;
+      lock_.unlock();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      lock_.lock();
+      for (const auto& one : std::exchange(state_.answered, {})) one->is_answered = true;
+      state_.is_computing = false;
+      state_.free.notify_all();
+    }
+
+   private:
+    State& state_;
+    std::unique_lock<std::mutex>& lock_;
+  };
+
   void submit(const std::shared_ptr<Asked>& one) {
-    const auto done = [this, one](Result<SampleResponse> answer) {
-      one->answer = std::move(answer);
-      answered.push_back(one);
-    };
-    const auto id = sampler.submit(std::move(one->job), done);
-    if (!id.ok()) done(id.error());
+    const auto id = sampler.submit(std::move(one->job), [this, one](Result<SampleResponse> answer) {
+      end(one, std::move(answer));
+    });
+    running.push_back(one);
+    if (id.ok()) {
+      one->id = *id;
+    } else {
+      end(one, id.error());
+    }
+  }
+  void end(const std::shared_ptr<Asked>& one, Result<SampleResponse> answer) {
+    one->answer = std::move(answer);
+    answered.push_back(one);
+    std::erase(running, one);
+  }
+  void cancel_stopped() {
+    for (const auto& one : std::vector(running)) {
+      if (!one->stop.stop_requested()) continue;
+      sampler.cancel(*one->id);
+      end(one, Error{.code = ErrorCode::cancelled, .message = "asked to stop"});
+    }
   }
 };
 
@@ -288,19 +332,28 @@ Result<void> Engine::export_merged(const AdapterSnapshot& from,
 }
 
 Result<SampleResponse> Engine::sample(const SampleRequest& request,
-                                      const AdapterSnapshot& from) const {
-  return std::move(sample(std::span(&request, 1), from)[0]);
+                                      const AdapterSnapshot& from,
+                                      const std::stop_token& stop) const {
+  return std::move(sample(std::span(&request, 1), from, stop)[0]);
 }
 
 std::vector<Result<SampleResponse>> Engine::sample(std::span<const SampleRequest> requests,
-                                                   const AdapterSnapshot& from) const {
+                                                   const AdapterSnapshot& from,
+                                                   const std::stop_token& stop) const {
+  return sample(requests, std::vector(requests.size(), from), stop);
+}
+
+std::vector<Result<SampleResponse>> Engine::sample(std::span<const SampleRequest> requests,
+                                                   std::span<const AdapterSnapshot> from,
+                                                   const std::stop_token& stop) const {
+  TINKER_CHECK(requests.size() == from.size());
   std::vector<std::shared_ptr<State::Asked>> asked;
-  for (const auto& request : requests) {
-    const auto& seed = request.sampling_params.seed;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto& seed = requests[i].sampling_params.seed;
     const std::uint64_t bits =
         seed ? seed->bits() : state_->compute([&] { return state_->rng.next(); });
-    asked.push_back(std::make_shared<State::Asked>(
-        State::Asked{.job = {.adapter = from.adapter_, .request = request, .seed = bits}}));
+    asked.push_back(std::make_shared<State::Asked>(State::Asked{
+        .job = {.adapter = from[i].adapter_, .request = requests[i], .seed = bits}, .stop = stop}));
   }
   state_->sample(asked);
   std::vector<Result<SampleResponse>> out;

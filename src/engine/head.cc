@@ -1,5 +1,6 @@
 #include "engine/head.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -55,12 +56,12 @@ void Head::multiply_panels(const Rows& rows,
 
 const PackedMatrix& Head::transposed(std::size_t block) {
   const auto& kernels = model_.kernels();
-  if (transposed_.k() != block_size(block))
-    transposed_ = PackedMatrix(kernels, model_.config().hidden_size, block_size(block));
-  threads_.run(transposed_.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
-    transposed_.set_transposed_panel(kernels, panel, model_.head(), block * kBlockPanels);
+  auto& out = block_size(block) == kBlock ? transposed_ : transposed_rest_;
+  if (out.n() == 0) out = PackedMatrix(kernels, model_.config().hidden_size, block_size(block));
+  threads_.run(out.panels(), [&](std::size_t panel, std::size_t /*thread*/) {
+    out.set_transposed_panel(kernels, panel, model_.head(), block * kBlockPanels);
   });
-  return transposed_;
+  return out;
 }
 
 float log_sum_exp(std::span<const SoftmaxPart> parts) {

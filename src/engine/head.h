@@ -1,7 +1,7 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,7 +23,6 @@ class Head {
   /// Rows that were through all layers, in the order of the runs of their adapters; what they look
   /// like behind the last norm, and behind the first factor of the head's adapter.
   struct Rows {
-    std::size_t count = 0;
     std::span<const AdapterRun> runs = {};
     ElementRows normed = {};
     ElementRows low = {};
@@ -45,9 +44,12 @@ class Head {
   const PackedMatrix& transposed(std::size_t block);
   /// Bytes of it, and those that are there already.
   [[nodiscard]] std::size_t bytes() const {
-    return round_up(model_.config().hidden_size, kLanes) * kBlock * model_.kernels().element_bytes;
+    return 2 * round_up(model_.config().hidden_size, kLanes) * kBlock *
+           model_.kernels().element_bytes;
   }
-  [[nodiscard]] std::size_t bytes_held() const noexcept { return transposed_.bytes(); }
+  [[nodiscard]] std::size_t bytes_held() const noexcept {
+    return transposed_.bytes() + transposed_rest_.bytes();
+  }
 
  private:
   void multiply_panels(const Rows& rows,
@@ -59,6 +61,7 @@ class Head {
   ThreadPool& threads_;
   std::vector<Product> products_;
   PackedMatrix transposed_;
+  PackedMatrix transposed_rest_;  // of the last block, if it is shorter
 };
 
 /// log of the sum of exponentials, from those of the blocks, in order.

@@ -91,11 +91,7 @@ void HeadBackward::differentiate_block(const Adapter& adapter,
   for (std::size_t first = 0; first < active_.size(); first += Scorer::kPiece) {
     const std::size_t count = std::min(Scorer::kPiece, active_.size() - first);
     const std::array runs = {AdapterRun{.adapter = &adapter, .first = 0, .count = count}};
-    const auto from = [&](ElementRows part) {
-      part.data = part.row(first);
-      return part;
-    };
-    head_.logits({.count = count, .runs = runs, .normed = from(normed_), .low = from(low_)},
+    head_.logits({.runs = runs, .normed = normed_.from(first), .low = low_.from(first)},
                  block,
                  scorer_.logits());
     threads_.for_each(count, [&](std::size_t in_piece) {

@@ -24,7 +24,7 @@ const KernelTables& tables_of(CpuPath path) {
 
 }  // namespace
 
-// Elements are counted as floats. Heads are filled up to two cache lines of bf16.
+// Elements are counted as floats. Heads are filled up to a cache line of bf16.
 std::size_t attention_scratch(std::size_t head_dim) {
   const std::size_t width = round_up(head_dim, kKeyBlock);
   return 2 * kAttentionRows * width + 2 * kAttentionRows * kKeyBlock + kKeyBlock * width;

@@ -179,8 +179,10 @@ void Sampler::compute_layers() {
     if (run.adapter != nullptr) rank = std::max(rank, run.adapter->padded_rank());
   }
   if (shape_.rows == 0 || rank > shape_.padded_rank) {
-    shape_ = {.rows = std::max(options_.batch_rows, kHeadRows), .padded_rank = rank};
-    const ActivationPlan plan(*model_, shape_);
+    const PassShape shape = {.rows = std::max(options_.batch_rows, kHeadRows), .padded_rank = rank};
+    const ActivationPlan plan(*model_, shape);
+    shape_ = {};  // until there is memory for it
+    arena_ = {};
     const ActivationPlan head(*model_, {.rows = kHeadRows, .padded_rank = rank});
     arena_ = make_arena([&](Arena& arena) {
       x_ = plan.floats(arena, config.hidden_size);
@@ -193,6 +195,7 @@ void Sampler::compute_layers() {
       low_ = head.low(arena, LoraGroup::head);
       logits_ = head.floats(arena, config.vocab_size);
     });
+    shape_ = shape;
   }
   forward_.begin({.rows = rows_, .runs = runs_, .pages = row_pages_}, shape_);
   forward_.embed(x_);
@@ -224,13 +227,15 @@ void Sampler::compute_heads() {
       if (runs.empty() || runs.back().adapter != adapter)
         runs.push_back({.adapter = adapter, .first = i, .count = 0});
       ++runs.back().count;
-      kernels.rms_norm(x_.row(need.row),
+    }
+    threads_.for_each(count, [&](std::size_t i) {
+      kernels.rms_norm(x_.row(needed_[begin + i].row),
                        model_->final_norm().data(),
                        config.hidden_size,
                        config.rms_eps,
                        normed_.row(i));
-    }
-    const Head::Rows rows = {.count = count, .runs = runs, .normed = normed_, .low = low_};
+    });
+    const Head::Rows rows = {.runs = runs, .normed = normed_, .low = low_};
     head_.lower(rows);
     head_.all_logits(rows, logits_);
     std::vector<std::optional<Distribution>> distributions(count);

@@ -77,20 +77,15 @@ void Scorer::run(const Adapter* adapter,
   }
   std::memset(means_.data, 0, with_means_ * means_.stride * sizeof(float));
   const std::array all = {AdapterRun{.adapter = adapter, .first = 0, .count = rows.size()}};
-  head_.lower({.count = rows.size(), .runs = all, .normed = normed_, .low = low_});
+  head_.lower({.runs = all, .normed = normed_, .low = low_});
 
   for (std::size_t block = 0; block < blocks; ++block) {
     const auto* turned = with_means_ == 0 ? nullptr : &head_.transposed(block);
     for (std::size_t first = 0; first < rows.size(); first += kPiece) {
       const Piece piece = {.first = first, .count = std::min(kPiece, rows.size() - first)};
       const std::array runs = {AdapterRun{.adapter = adapter, .first = 0, .count = piece.count}};
-      const auto from = [&](ElementRows part) {
-        part.data = part.row(first);
-        return part;
-      };
-      head_.logits({.count = piece.count, .runs = runs, .normed = from(normed_), .low = from(low_)},
-                   block,
-                   logits_);
+      head_.logits(
+          {.runs = runs, .normed = normed_.from(first), .low = low_.from(first)}, block, logits_);
       score_piece(sequences, rows, piece, block);
       if (first >= with_means_) continue;
       Product product = {.rows = std::min(piece.count, with_means_ - first),

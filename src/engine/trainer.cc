@@ -1,8 +1,6 @@
 #include "engine/trainer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -133,9 +131,10 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
 
 void Trainer::reserve(const Plan& plan) {
   if (plan.shape.fits(plan_.shape) && plan.keeps_layers == plan_.keeps_layers) return;
-  plan_ = plan;
+  plan_ = {};  // until there is memory for it
   arena_ = {};
   arena_ = make_arena([&](Arena& arena) { lay_out(plan, arena); });
+  plan_ = plan;
 }
 
 Result<void> Trainer::forward(const Adapter* adapter,
@@ -148,9 +147,18 @@ Result<void> Trainer::forward_backward(const Adapter& adapter,
                                        std::span<const ScoredSequence> sequences,
                                        const Loss& loss,
                                        std::span<float> gradients) {
-  const std::vector<float> before(gradients.begin(), gradients.end());
+  /// Puts back what was there, unless all went well.
+  struct Restore {
+    std::span<float> gradients;
+    std::vector<float> before;
+    bool is_done = false;
+    ~Restore() {
+      if (!is_done) std::ranges::copy(before, gradients.begin());
+    }
+  };
+  Restore restore = {.gradients = gradients, .before = {gradients.begin(), gradients.end()}};
   auto done = run(&adapter, sequences, loss, gradients);
-  if (!done.ok()) std::ranges::copy(before, gradients.begin());
+  restore.is_done = done.ok();
   return done;
 }
 

@@ -12,6 +12,7 @@ constexpr std::size_t kBackRows = kKeyBlock;
 constexpr std::size_t kRoomRows = kHasTiles ? 2 * kTileRows : kTileRows;
 static_assert(kRoomRows <= kAttentionRows);
 
+/// `round_up`, which others use, too, and which must not be compiled for this instruction set.
 constexpr std::size_t fill_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
@@ -245,12 +246,20 @@ inline const Bf16* join_rows(const Bf16* rows, std::size_t width, Bf16* room) {
 template <typename E>
 struct BackwardTile {
   BackwardTile(Room& room, std::size_t depth) {
-    for (E** part : {&staged, &q_columns, &d_columns, &q_room, &d_room})
-      *part = room.take<E>(kBackRows * depth);
+    staged = room.take<E>(kBackRows * depth);
+    q_columns = room.take<E>(kBackRows * depth);
+    d_columns = room.take<E>(kBackRows * depth);
+    q_room = room.take<E>(kBackRows * depth);
+    d_room = room.take<E>(kBackRows * depth);
     d_q = room.take<float>(kBackRows * depth);
-    for (float** part : {&scores, &d_scores}) *part = room.take<float>(kKeyBlock * kBackRows);
-    for (E** part : {&p, &d_s, &d_s_room}) *part = room.take<E>(kKeyBlock * kBackRows);
-    for (float** part : {&lse, &pull, &limit}) *part = room.take<float>(kBackRows);
+    scores = room.take<float>(kKeyBlock * kBackRows);
+    d_scores = room.take<float>(kKeyBlock * kBackRows);
+    p = room.take<E>(kKeyBlock * kBackRows);
+    d_s = room.take<E>(kKeyBlock * kBackRows);
+    d_s_room = room.take<E>(kKeyBlock * kBackRows);
+    lse = room.take<float>(kBackRows);
+    pull = room.take<float>(kBackRows);
+    limit = room.take<float>(kBackRows);
   }
 
   void read(const AttentionBackward& a,

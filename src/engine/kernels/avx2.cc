@@ -1,10 +1,8 @@
-#include <bit>
 #include <cstring>
 #include <type_traits>
 
 #include <immintrin.h>
 
-#include "base/half.h"
 #include "engine/kernels/tables.h"
 
 namespace tinker::engine {

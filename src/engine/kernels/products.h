@@ -74,7 +74,7 @@ inline void for_row_tiles(std::size_t rows, F f) {
 /// Rows that are multiplied with a panel while it is in the cache: a whole number of tiles of 8, 12
 /// or 24 rows, or of 32.
 template <typename E>
-constexpr std::size_t kRowBlock = kHasTiles && sizeof(E) == 2 ? 256 : 120;
+constexpr std::size_t kRowBlock = kUsesTiles<E> ? 256 : 120;
 
 /// While it lives, a kernel of these elements may use what tiles there are.
 template <typename E>

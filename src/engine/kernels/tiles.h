@@ -1,6 +1,7 @@
 // Products of bf16 on the tiles of AMX: 16 x 16 sums of 32 products each. Of each 32 the even ones
 // and the odd ones are chains of their own that begin with zero; their sum is added to what was
-// there. Included by amx.cc, before impl.h.
+// there. Included by amx.cc, before impl.h
+// and after the primary templates.
 #pragma once
 
 #include "engine/kernels/products.h"
@@ -8,8 +9,9 @@
 constexpr std::size_t kTile = 16;      // rows of a tile
 constexpr std::size_t kTileStep = 32;  // of k
 
-/// The compiler does not know what tiles and their configuration are loaded from.
-inline void finish_stores(const void* of) {
+/// The compiler does not know what tiles and their configuration are loaded from: it must store
+/// that before, and change it only after.
+inline void order_memory(const void* of) {
   asm volatile("" ::"r"(of) : "memory");
 }
 
@@ -27,8 +29,9 @@ inline void configure_tiles(std::size_t rows) {
     config.row_bytes[i] = 64;
     config.rows[i] = static_cast<std::uint8_t>(i == 7 ? kTile : rows);
   }
-  finish_stores(&config);
+  order_memory(&config);
   _tile_loadconfig(&config);
+  order_memory(&config);
 }
 
 template <>
@@ -54,7 +57,7 @@ template <int kRowTiles, int kColumnTiles>
 inline void load_tiles(const float* c, std::size_t c_row) {
   const float* lower = c + kTile * c_row;
   c_row *= sizeof(float);
-  finish_stores(c);
+  order_memory(c);
   _tile_loadd(0, c, c_row);
   if constexpr (kColumnTiles > 1) _tile_loadd(1, c + 16, c_row);
   if constexpr (kColumnTiles > 2) _tile_loadd(2, c + 32, c_row);
@@ -63,6 +66,7 @@ inline void load_tiles(const float* c, std::size_t c_row) {
     if constexpr (kColumnTiles > 1) _tile_loadd(4, lower + 16, c_row);
     if constexpr (kColumnTiles > 2) _tile_loadd(5, lower + 32, c_row);
   }
+  order_memory(c);
 }
 template <int kRowTiles, int kColumnTiles>
 inline void store_tiles(float* c, std::size_t c_row) {
@@ -84,8 +88,8 @@ inline void add_tiles(
     const Bf16* a, std::size_t a_row, const Bf16* b, std::size_t b_row, std::size_t k) {
   const std::size_t a_bytes = a_row * sizeof(Bf16);
   const std::size_t b_bytes = b_row * 2 * sizeof(Bf16);
-  finish_stores(a);
-  finish_stores(b);
+  order_memory(a);
+  order_memory(b);
   for (std::size_t i = 0; i < k; i += kTileStep, a += kTileStep, b += kTileStep * b_row) {
     _tile_loadd(6, a, a_bytes);
     _tile_loadd(7, b, b_bytes);
@@ -111,6 +115,7 @@ inline void add_tiles(
       _tile_dpbf16ps(3, 6, 7);
     }
   }
+  order_memory(a);
 }
 
 /// Calls f.template operator()<row tiles>(first_row, rows), the last time with a configuration of
@@ -188,7 +193,7 @@ inline void multiply<Bf16>(const SmallProduct<Bf16>& p) {
 template <>
 void outer_product<Bf16>(const OuterProduct& p) {
   const TileUse<Bf16> tiles;
-  constexpr std::size_t kWidth = 48;
+  constexpr std::size_t kWidth = kPanelColumns;
   alignas(64) Bf16 x[kTileStep / 2][2 * kWidth];
   for (std::size_t column = 0; column < p.columns; column += kWidth) {
     const std::size_t columns = p.columns - column < kWidth ? p.columns - column : kWidth;
