@@ -7,11 +7,11 @@
 /// Neighbours in k that a panel keeps together.
 template <typename E>
 constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
-/// What k is a multiple of.
 template <typename E>
-constexpr std::size_t kStep = sizeof(E) == 4 ? 1
-                              : kHasTiles    ? 32
-                                             : 2;
+constexpr bool kUsesTiles = kHasTiles && sizeof(E) == 2;
+/// What k is filled up to a multiple of.
+template <typename E>
+constexpr std::size_t kStep = kUsesTiles<E> ? 32 : kGroup<E>;
 
 /// Rows of a tile of so many vectors that leave registers for the operands.
 constexpr int most_rows(int vectors) {
