@@ -13,6 +13,7 @@
 namespace tinker {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOk;
 
@@ -67,7 +68,8 @@ TEST_F(EngineSampleTest, BeginsNothingAfterItWasAskedToStop) {
   std::stop_source source;
   source.request_stop();
 
-  EXPECT_THAT(engine.sample(request(5), {}, source.get_token()), IsError(ErrorCode::cancelled));
+  EXPECT_THAT(engine.sample(request(5), {}, source.get_token()),
+              IsError(ErrorCode::cancelled, HasSubstr("stop")));
   EXPECT_THAT(engine.sample(request(5)), IsOk());
 }
 
@@ -83,7 +85,8 @@ TEST_F(EngineSampleTest, StopsBetweenTokens) {
   auto asked = request(5);
   asked.sampling_params.stop = std::vector<std::string>{"never"};
 
-  EXPECT_THAT(engine.sample(asked, {}, source.get_token()), IsError(ErrorCode::cancelled));
+  EXPECT_THAT(engine.sample(asked, {}, source.get_token()),
+              IsError(ErrorCode::cancelled, HasSubstr("stop")));
   EXPECT_EQ(tokens, 3);
   EXPECT_THAT(engine.sample(asked), IsOk());
 }

@@ -1,11 +1,15 @@
 #include "tinker/engine.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/cpu.h"
 #include "engine/random_model.h"
 #include "support/temporary_folder.h"
 #include "tinker/losses.h"
@@ -46,6 +50,30 @@ struct EngineTest : ::testing::Test {
   }
 
   testing::TemporaryFolder folder;
+};
+
+/// TINKER_CPU while it lives; then what it was.
+class CpuVariable {
+ public:
+  explicit CpuVariable(const std::optional<std::string>& value) {
+    if (const char* const old = std::getenv(kName)) old_ = old;
+    set(value);
+  }
+  CpuVariable(const CpuVariable&) = delete;
+  CpuVariable& operator=(const CpuVariable&) = delete;
+  ~CpuVariable() { set(old_); }
+
+ private:
+  static constexpr const char* kName = "TINKER_CPU";
+  static void set(const std::optional<std::string>& value) {
+    if (value) {
+      ::setenv(kName, value->c_str(), 1);
+    } else {
+      ::unsetenv(kName);
+    }
+  }
+
+  std::optional<std::string> old_ = {};
 };
 
 TEST_F(EngineTest, LearnsATextByHeart) {
@@ -263,6 +291,39 @@ TEST_F(EngineTest, NamesWhatIsWrong) {
               IsError(ErrorCode::invalid_argument, HasSubstr("temperature")));
   EXPECT_THAT(engine.sample(request({1}, {.top_p = 0})),
               IsError(ErrorCode::invalid_argument, HasSubstr("top_p")));
+}
+
+TEST_F(EngineTest, TheEnvironmentSaysWhichKernelsAreUsed) {
+  using enum engine::CpuPath;
+  const auto machine = engine::cpu_paths();
+  for (const auto path : {scalar, avx2, avx512, avx512bf16, amx}) {
+    const std::string name(to_string(path));
+    const CpuVariable set(name);
+
+    const auto loaded = Engine::load(folder.path(), {.threads = 1});
+
+    if (std::ranges::find(machine, path) != machine.end()) {
+      EXPECT_THAT(loaded, IsOk()) << name;
+    } else {
+      EXPECT_THAT(loaded,
+                  IsError(ErrorCode::invalid_argument,
+                          HasSubstr("cannot run the kernels '" + name + "'; it has scalar")));
+    }
+  }
+}
+
+TEST_F(EngineTest, RefusesAnEnvironmentThatNamesNoKernels) {
+  const CpuVariable set("mmx");
+
+  EXPECT_THAT(Engine::load(folder.path(), {}),
+              IsError(ErrorCode::invalid_argument,
+                      HasSubstr("no kernels are called 'mmx'; this machine has scalar")));
+}
+
+TEST_F(EngineTest, OptionsCountForMoreThanTheEnvironment) {
+  const CpuVariable set("mmx");
+
+  EXPECT_THAT(Engine::load(folder.path(), {.threads = 1, .cpu = "scalar"}), IsOk());
 }
 
 }  // namespace

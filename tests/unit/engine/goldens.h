@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <vector>
 
 #include <simdjson.h>
@@ -26,6 +27,7 @@ class Json {
   simdjson::dom::element root_;
 };
 
+/// All numbers of an array and the arrays in it; null is NaN.
 template <typename T>
 std::vector<T> numbers(simdjson::dom::element array) {
   std::vector<T> out;
@@ -33,7 +35,8 @@ std::vector<T> numbers(simdjson::dom::element array) {
     if (item.is_array()) {
       for (const T inner : numbers<T>(item)) out.push_back(inner);
     } else {
-      out.push_back(static_cast<T>(item.get_double().value()));
+      out.push_back(item.is_null() ? std::numeric_limits<T>::quiet_NaN()
+                                   : static_cast<T>(item.get_double().value()));
     }
   }
   return out;

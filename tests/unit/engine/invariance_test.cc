@@ -165,6 +165,31 @@ TEST_P(Invariance, OfSamplesUnderOtherRequestsChunksAndThreads) {
   }
 }
 
+TEST_P(Invariance, OfSamplesUnderNeighboursWithOtherAdapters) {
+  // More than one step of the kernels beyond the rank of the other.
+  const std::vector adapters = {adapter, tiny_adapter(*model, threads, 35), {}};
+  const auto jobs = [&] {
+    std::vector<SampleJob> out;
+    for (std::size_t i = 0; i < 2 * adapters.size(); ++i) {
+      out.push_back(job(texts[i / adapters.size() + 1], 30));
+      out.back().adapter = adapters[i % adapters.size()];
+      out.back().request.prompt_logprobs = true;
+    }
+    return out;
+  };
+  std::vector<SampleResponse> expected;
+  for (auto& one : jobs()) expected.push_back(alone(std::move(one)));
+  Sampler sampler(model, threads, {});
+
+  const auto together = run(sampler, jobs());
+
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(together[i].sequences, expected[i].sequences) << i;
+    EXPECT_EQ(bits_of(together[i].prompt_logprobs), bits_of(expected[i].prompt_logprobs)) << i;
+    EXPECT_NE(expected[i].sequences, expected[(i + 1) % expected.size()].sequences) << i;
+  }
+}
+
 TEST_P(Invariance, OfSamplesUnderACachedBeginning) {
   const auto expected = alone(job(texts[1], 40));
   Sampler sampler(model, threads, {});

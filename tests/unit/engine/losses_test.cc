@@ -408,8 +408,12 @@ TEST(TokenLoss, TakesAnEmptyDatum) {
 // ---- refusals
 
 TEST(TokenLoss, RefusesLossesThatAreNotBuiltIn) {
-  EXPECT_THAT(TokenLoss::create(LossFn::stable_reinforce, {}), invalid("stable_reinforce: not"));
-  EXPECT_THAT(TokenLoss::create(LossFn::custom, {}), invalid("custom: not"));
+  const std::string why =
+      ": not a built-in loss whose definition is public; there are cross_entropy, "
+      "importance_sampling, ppo, cispo, dro, gspo and custom graphs";
+
+  EXPECT_THAT(TokenLoss::create(LossFn::stable_reinforce, {}), invalid("stable_reinforce" + why));
+  EXPECT_THAT(TokenLoss::create(LossFn::custom, {}), invalid("custom" + why));
 }
 
 TEST(TokenLoss, RefusesSettingsItDoesNotHave) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,6 +90,43 @@ TEST_F(ModelFilesTest, ReadsBf16) {
   auto expected = row_of(exact.tensor("model.embed_tokens.weight", 11, 12).value(), 10);
   for (float& value : expected) value = base::from_bf16(base::to_bf16(value));
   EXPECT_EQ(row_of(rounded.tensor("model.embed_tokens.weight", 11, 12).value(), 10), expected);
+}
+
+TEST_F(ModelFilesTest, ReadsF16) {
+  // One, the most negative, the largest and the smallest of the subnormal ones, infinity, and so
+  // on.
+  const std::vector<std::uint16_t> bits = {0x3C00,
+                                           0xFBFF,
+                                           0x03FF,
+                                           0x0001,
+                                           0x7C00,
+                                           0xFC00,
+                                           0x0000,
+                                           0x3555,
+                                           0xC000,
+                                           0x0400,
+                                           0x8001,
+                                           0x3BFF};
+  auto& norm = at("model.norm.weight");
+  norm.dtype = Safetensors::Dtype::f16;
+  norm.data = {reinterpret_cast<const char*>(bits.data()), 2 * bits.size()};
+
+  const auto model = open_changed().value();
+
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(row_of(model.tensor("model.norm.weight", 1, 12).value(), 0),
+              ElementsAre(1.0F,
+                          -65504.0F,
+                          1023 * 0x1p-24F,
+                          0x1p-24F,
+                          kInfinity,
+                          -kInfinity,
+                          0.0F,
+                          0x1.554p-2F,
+                          -2.0F,
+                          0x1p-14F,
+                          -0x1p-24F,
+                          0x1.ffcp-1F));
 }
 
 TEST_F(ModelFilesTest, ReadsManyFiles) {

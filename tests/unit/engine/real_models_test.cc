@@ -14,6 +14,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/engine.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/goldens.h"
 
 // Models that are not part of the project, where they are there.
 namespace tinker::engine {
@@ -24,7 +25,7 @@ using ::testing::ElementsAre;
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenModel, Opens) {
-  const auto folder = std::filesystem::path(SHARED_DATA) / "engine_goldens" / GetParam() / "model";
+  const auto folder = goldens() / GetParam() / "model";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
 
   const auto config = ModelFiles::open(folder).value().config();

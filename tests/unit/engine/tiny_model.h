@@ -69,8 +69,10 @@ inline std::shared_ptr<const Model> tiny_model(const Setting& setting, ThreadPoo
 }
 
 /// An adapter that matters: its B is not zero.
-inline std::shared_ptr<const Adapter> tiny_adapter(const Model& model, ThreadPool& threads) {
-  const auto layout = LoraLayout::create(model.config(), {.rank = 3}).value();
+inline std::shared_ptr<const Adapter> tiny_adapter(const Model& model,
+                                                   ThreadPool& threads,
+                                                   std::size_t rank = 3) {
+  const auto layout = LoraLayout::create(model.config(), {.rank = rank}).value();
   const auto fresh = Adapter::create(model, layout, 5, threads);
   Floats values(layout->parameters());
   for (std::size_t i = 0; i < values.size(); ++i) {
