@@ -58,7 +58,7 @@ void add_convert_command(CLI::App& app, int& status) {
   command->callback([options, &status] {
     const auto done = convert(*options);
     status = done.ok() ? kOk : kRefused;
-    if (!done.ok()) std::cerr << "tinker convert: " << done.error().message << '\n';
+    if (!done.ok()) std::cerr << "tinker convert: " << done.error().to_string() << '\n';
   });
 }
 
