@@ -16,7 +16,7 @@ constexpr std::size_t kQueryPositions = 32;
 /// Scatters a row of keys into the column `slot` of its block: (n / group, kKeyBlock, group).
 template <typename E>
 void store_key(const std::byte* row, std::size_t n, std::size_t slot, std::byte* block) {
-  constexpr std::size_t kGroup = sizeof(float) / sizeof(E);
+  constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
   const E* in = reinterpret_cast<const E*>(row);
   E* out = reinterpret_cast<E*>(block) + slot * kGroup;
   for (std::size_t i = 0; i < n; ++i) out[i / kGroup * kKeyBlock * kGroup + i % kGroup] = in[i];
@@ -25,7 +25,7 @@ void store_key(const std::byte* row, std::size_t n, std::size_t slot, std::byte*
 template <typename E>
 void store_value(
     const std::byte* row, std::size_t n, std::size_t stride, std::size_t slot, std::byte* block) {
-  constexpr std::size_t kGroup = sizeof(float) / sizeof(E);
+  constexpr std::size_t kGroup = sizeof(E) == 4 ? 1 : 2;
   const E* in = reinterpret_cast<const E*>(row);
   E* out = reinterpret_cast<E*>(block) + slot / kGroup * kGroup * stride + slot % kGroup;
   for (std::size_t i = 0; i < n; ++i) out[i * kGroup] = in[i];

@@ -35,7 +35,7 @@ class Room {
 /// n elements, then zeros up to `width`, a multiple of 16.
 template <typename E>
 inline void copy_row(const void* x, std::size_t n, std::size_t width, E* out) {
-  const E* in = static_cast<const E*>(x);
+  const auto* in = static_cast<const E*>(x);
   for (std::size_t i = 0; i < width; i += kLanes)
     store(out + i, i < n ? load_some(in + i, n - i < kLanes ? n - i : kLanes) : broadcast(0.0F));
 }
@@ -87,7 +87,7 @@ inline void soften(const float* scores,
 /// A block of values of which the first `seen` count: itself, or a copy with zeros behind them.
 template <typename E>
 inline const E* seen_values(const void* block, std::size_t seen, std::size_t width, E* room) {
-  const E* values = static_cast<const E*>(block);
+  const auto* values = static_cast<const E*>(block);
   if (seen % kStep<E> == 0) return values;
   const std::size_t whole = seen / kGroup<E> * kGroup<E>;
   __builtin_memcpy(room, values, whole * width * sizeof(E));
@@ -105,11 +105,11 @@ inline void attention_tile(const AttentionForward& p, const QueryRow* rows, std:
   const std::size_t depth = fill_up(p.head_dim, kStep<E>);
   const std::size_t q_width = fill_up(depth, kLanes);
   Room room(p.scratch);
-  E* q = room.take<E>(kRoomRows * q_width);
-  float* out = room.take<float>(kRoomRows * width);
-  float* scores = room.take<float>(kRoomRows * kKeyBlock);
-  E* weights = room.take<E>(kRoomRows * kKeyBlock);
-  E* values = room.take<E>(kKeyBlock * width);
+  auto* q = room.take<E>(kRoomRows * q_width);
+  auto* out = room.take<float>(kRoomRows * width);
+  auto* scores = room.take<float>(kRoomRows * kKeyBlock);
+  auto* weights = room.take<E>(kRoomRows * kKeyBlock);
+  auto* values = room.take<E>(kKeyBlock * width);
   RunningSoftmax state[kTileRows];
   for (std::size_t r = 0; r < count; ++r) {
     copy_row(rows[r].q, p.head_dim, q_width, q + r * q_width);
@@ -185,7 +185,7 @@ inline void read_block(const AttentionBackward& a,
                        std::size_t depth,
                        Room& room,
                        KeyBlock<float>& out) {
-  float* rows = room.take<float>(kKeyBlock * depth);
+  auto* rows = room.take<float>(kKeyBlock * depth);
   out = {.k_rows = rows,
          .k_columns = static_cast<const float*>(a.key_blocks[index]),
          .v_rows = static_cast<const float*>(a.value_blocks[index]),
@@ -197,11 +197,11 @@ inline void read_block(const AttentionBackward& a,
                        std::size_t depth,
                        Room& room,
                        KeyBlock<Bf16>& out) {
-  const Bf16* k = static_cast<const Bf16*>(a.key_blocks[index]);
-  const Bf16* v = static_cast<const Bf16*>(a.value_blocks[index]);
-  Bf16* k_rows = room.take<Bf16>(kKeyBlock * depth);
-  Bf16* k_columns = room.take<Bf16>(depth * kKeyBlock);
-  Bf16* v_rows = room.take<Bf16>(kKeyBlock * depth);
+  const auto* k = static_cast<const Bf16*>(a.key_blocks[index]);
+  const auto* v = static_cast<const Bf16*>(a.value_blocks[index]);
+  auto* k_rows = room.take<Bf16>(kKeyBlock * depth);
+  auto* k_columns = room.take<Bf16>(depth * kKeyBlock);
+  auto* v_rows = room.take<Bf16>(kKeyBlock * depth);
   transpose_words(k, kKeyBlock, a.head_dim / 2, kKeyBlock, k_rows, depth / 2);
   for (std::size_t i = 0; i < a.head_dim; i += 2) {
     for (std::size_t j = 0; j < kKeyBlock; j += kLanes) {
@@ -335,8 +335,8 @@ void attention_backward(const AttentionBackward& a) {
   const std::size_t blocks = fill_up(a.keys, kKeyBlock) / kKeyBlock;
   Room room(a.scratch);
   BackwardTile<E> tile(room, depth);
-  float* d_k = room.take<float>(blocks * kKeyBlock * depth);
-  float* d_v = room.take<float>(blocks * kKeyBlock * depth);
+  auto* d_k = room.take<float>(blocks * kKeyBlock * depth);
+  auto* d_v = room.take<float>(blocks * kKeyBlock * depth);
   __builtin_memset(d_k, 0, blocks * kKeyBlock * depth * sizeof(float));
   __builtin_memset(d_v, 0, blocks * kKeyBlock * depth * sizeof(float));
   auto* key_blocks = room.take<KeyBlock<E>>(blocks);

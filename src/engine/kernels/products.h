@@ -245,8 +245,8 @@ inline void outer_strip(const OuterProduct& p, std::size_t column) {
 #pragma GCC unroll 4
       for (int q = 0; q < kVectors; ++q) sum[r][q] = load_some(at(r, q), lanes_of(columns, q));
     }
-    const E* u = static_cast<const E*>(p.u) + first_row * kGroup<E>;
-    const E* x = static_cast<const E*>(p.x) + column;
+    const auto* u = static_cast<const E*>(p.u) + first_row * kGroup<E>;
+    const auto* x = static_cast<const E*>(p.x) + column;
     for (std::size_t t = 0; t < p.rows;
          t += kGroup<E>, u += p.rank * kGroup<E>, x += kGroup<E> * p.x_stride) {
       decltype(column_group(x, 0, 0, false)) w[kVectors];
@@ -280,14 +280,14 @@ template <typename E>
 void pack_rows(
     const void* u, std::size_t stride, std::size_t rows, std::size_t rank, float scale, void* out) {
   constexpr std::size_t kMost = 64;  // of a row at once
-  E* to = static_cast<E*>(out);
+  auto* to = static_cast<E*>(out);
   for (std::size_t group = 0; group < rows; group += kStep<E>, to += rank * kStep<E>) {
     for (std::size_t first = 0; first < rank; first += kMost) {
       const std::size_t n = rank - first < kMost ? rank - first : kMost;
       for (std::size_t t = 0; t < kStep<E>; ++t) {
         E row[kMost] = {};
         if (group + t < rows) {
-          const E* from = static_cast<const E*>(u) + (group + t) * stride + first;
+          const auto* from = static_cast<const E*>(u) + (group + t) * stride + first;
           for_lanes(n, [&](std::size_t i, std::size_t lanes) {
             store(row + i, load_some(from + i, lanes) * broadcast(scale));
           });

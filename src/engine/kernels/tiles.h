@@ -203,9 +203,9 @@ void outer_product<Bf16>(const OuterProduct& p) {
         __builtin_memcpy(sums[r], p.g + (first + r) * p.g_stride + column, columns * sizeof(float));
       }
       load_tiles<kRowTiles, 3>(sums[0], kWidth);
-      const Bf16* u = static_cast<const Bf16*>(p.u) + first * kTileStep;
+      const auto* u = static_cast<const Bf16*>(p.u) + first * kTileStep;
       for (std::size_t t = 0; t < p.rows; t += kTileStep, u += p.rank * kTileStep) {
-        const Bf16* from = static_cast<const Bf16*>(p.x) + t * p.x_stride + column;
+        const auto* from = static_cast<const Bf16*>(p.x) + t * p.x_stride + column;
         for (std::size_t i = 0; i < kTileStep; i += 2, from += 2 * p.x_stride) {
           for (int q = 0; q < 3; ++q) {
             const Pairs pairs =

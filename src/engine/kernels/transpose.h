@@ -11,8 +11,8 @@ inline void transpose_words(const void* in,
                             std::size_t columns,
                             void* out,
                             std::size_t out_row) {
-  const float* from = static_cast<const float*>(in);
-  float* to = static_cast<float*>(out);
+  const auto* from = static_cast<const float*>(in);
+  auto* to = static_cast<float*>(out);
   const auto one_by_one = [&](std::size_t r0, std::size_t r1, std::size_t c0, std::size_t c1) {
     for (std::size_t r = r0; r < r1; ++r) {
       for (std::size_t c = c0; c < c1; ++c)
@@ -53,8 +53,8 @@ void transpose(const void* in,
   if constexpr (kGroup<E> == 1) {
     transpose_words(in, in_row, k, n, out, out_row);
   } else {
-    const E* from = static_cast<const E*>(in);
-    E* to = static_cast<E*>(out);
+    const auto* from = static_cast<const E*>(in);
+    auto* to = static_cast<E*>(out);
     constexpr std::size_t kBlock = 2 * kLanes;
     const std::size_t whole_k = k / kBlock * kBlock;
     const std::size_t whole_n = n / kLanes * kLanes;
