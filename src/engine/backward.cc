@@ -26,7 +26,7 @@ void Backward::plan(const ActivationPlan& plan, Arena& arena) {
             plan.elements(arena, config.kv_size())};
   d_low_ = plan.low(arena, LoraGroup::qkv);
   packed_u_ = arena.bytes(plan.shape().pages * kKeyBlock * plan.shape().padded_rank *
-                          model_.kernels().element_bytes);
+                          model_.kernels().left_bytes);
   scratch_.clear();
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     scratch_.push_back(
@@ -77,7 +77,7 @@ void Backward::add(const FactorGradient& gradient, std::span<const RowRange> seq
   std::size_t bytes = 0;
   for (const auto& range : sequences) {
     starts.push_back(bytes);
-    bytes += round_up(range.count, kernels.step) * rank * kernels.element_bytes;
+    bytes += round_up(range.count, kernels.step) * rank * kernels.left_bytes;
   }
   threads_.run(sequences.size(), [&](std::size_t i, std::size_t /*thread*/) {
     kernels.pack_rows(gradient.u.row(sequences[i].first, gradient.u_column),

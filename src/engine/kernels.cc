@@ -34,7 +34,7 @@ std::size_t attention_backward_scratch(std::size_t head_dim, std::size_t keys) {
   const std::size_t width = round_up(head_dim, kKeyBlock);
   const std::size_t blocks = round_up(keys, kKeyBlock) / kKeyBlock;
   const std::size_t tile = 6 * kKeyBlock * width + 5 * kKeyBlock * kKeyBlock + 3 * kKeyBlock;
-  return tile + blocks * (4 * kKeyBlock * width + kLanes);
+  return tile + blocks * (5 * kKeyBlock * width + kLanes);
 }
 
 const Kernels& kernels_of(CpuPath path, Precision precision) {

@@ -28,7 +28,8 @@ inline constexpr std::size_t kPanelColumns = 48;
 
 enum class Precision : std::uint8_t { f32, bf16 };
 
-/// Where the inputs of a product lie. a: (rows, k)  panel: (k / group, width, group)
+/// Where the inputs of a product lie. a: (rows, k), of left elements  panel: (k / group, width,
+/// group)
 struct Segment {
   const void* a = nullptr;
   std::size_t a_stride = 0;  ///< In elements.
@@ -56,7 +57,8 @@ struct PanelProduct {
 };
 
 /// g[j][n] += sum over rows t of u[t][j] x[t][n]: a chain that goes on from what g holds.
-/// u: (rows / step, rank, step), as `pack_rows` writes it  x: (rows, columns)  g: (rank, columns)
+/// u: (rows / step, rank, step) of left elements, as `pack_rows` writes it  x: (rows, columns)  g:
+/// (rank, columns)
 struct OuterProduct {
   const void* u = nullptr;
   const void* x = nullptr;
@@ -138,6 +140,9 @@ struct Kernels {
   CpuPath path = CpuPath::scalar;
   Precision precision = Precision::f32;
   std::size_t element_bytes = 4;
+  /// Of an element of the left side of `product` and `outer_product`: where bf16 has no
+  /// instructions, those are floats that bf16 has, too.
+  std::size_t left_bytes = 4;
   std::size_t group = 1;  ///< Neighbours in k that a panel keeps together.
   std::size_t step = 1;   ///< What k is filled up to a multiple of, with zeros.
   /// What is best multiplied at once: so many rows with so many panels, `tile_rows` of the rows at

@@ -5,40 +5,106 @@
 namespace tinker::engine {
 namespace {
 
+/// Widened rows that stay in the second-level cache beside a panel.
+constexpr std::size_t kWidenedFloats = std::size_t{64} << 10U;
+/// Rows that are a whole number of tiles on every path.
+constexpr std::size_t kWholeTiles = 24;
+
 std::size_t panels_of(const Product& product) {
   return product.panels != 0 ? product.panels : product.terms[0].w->panels();
 }
+std::size_t depth_of(const Kernels& kernels, const Term& term) {
+  return term.k != 0 ? round_up(term.k, kernels.step) : term.w->padded_k();
+}
+std::size_t terms_of(const Product& product) {
+  std::size_t count = 0;
+  while (count < product.terms.size() && product.terms[count].w != nullptr) ++count;
+  return count;
+}
+bool widens(const Kernels& kernels) {
+  return kernels.left_bytes != kernels.element_bytes;
+}
+/// Between widened rows: not a multiple of what a cache has sets of.
+std::size_t widened_stride(std::size_t depth) {
+  return round_up(depth, kLanes) + kLanes;
+}
+/// Floats of one widened row of all terms.
+std::size_t widened_size(const Kernels& kernels, const Product& product) {
+  if (!widens(kernels)) return 0;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < terms_of(product); ++i)
+    size += widened_stride(depth_of(kernels, product.terms[i]));
+  return size;
+}
 
-/// Rows and panels of a unit of work. Few rows leave many panels for the other threads.
+/// Rows and panels of a unit of work: as many as are best multiplied at once, and fewer panels
+/// where the threads would have too few units.
 struct UnitShape {
-  UnitShape(const Kernels& kernels, const Product& product)
-      : rows(kernels.row_block), panels(product.rows > rows ? kernels.panel_block : 1) {}
+  UnitShape(const Kernels& kernels, std::size_t threads, const Product& product)
+      : rows(kernels.row_block) {
+    if (widens(kernels)) {
+      const std::size_t fit = kWidenedFloats / widened_size(kernels, product);
+      rows = std::clamp(fit / kWholeTiles * kWholeTiles, kWholeTiles, rows);
+    }
+    const std::size_t row_blocks = (product.rows + rows - 1) / rows;
+    const std::size_t all = panels_of(product);
+    panels = std::clamp<std::size_t>(row_blocks * all / (4 * threads), 1, kernels.panel_block);
+    groups = (all + panels - 1) / panels;
+    units = row_blocks * groups;
+  }
   std::size_t rows;
-  std::size_t panels;
+  std::size_t panels = 1;
+  std::size_t groups = 1;  ///< Of panels.
+  std::size_t units = 0;
 };
 
-std::size_t units_of(const Kernels& kernels, const Product& product) {
-  const UnitShape shape(kernels, product);
-  return (product.rows + shape.rows - 1) / shape.rows *
-         ((panels_of(product) + shape.panels - 1) / shape.panels);
+/// The left side of a term, from the first row of a unit on.
+struct LeftRows {
+  const std::byte* data = nullptr;
+  std::size_t stride = 0;
+};
+using LeftSides = std::array<LeftRows, Product::kMostTerms>;
+
+LeftSides left_sides(const Kernels& kernels,
+                     const Product& product,
+                     std::size_t first_row,
+                     std::size_t rows,
+                     float* scratch) {
+  LeftSides out;
+  for (std::size_t i = 0; i < terms_of(product); ++i) {
+    const auto& term = product.terms[i];
+    const std::size_t row_bytes = term.a_stride * kernels.element_bytes;
+    const std::byte* a = static_cast<const std::byte*>(term.a) + first_row * row_bytes;
+    if (!widens(kernels)) {
+      out[i] = {.data = a, .stride = term.a_stride};
+      continue;
+    }
+    const std::size_t depth = depth_of(kernels, term);
+    out[i] = {.data = reinterpret_cast<const std::byte*>(scratch), .stride = widened_stride(depth)};
+    for (std::size_t row = 0; row < rows; ++row, a += row_bytes, scratch += out[i].stride)
+      kernels.from_elements(a, depth, scratch);
+  }
+  return out;
 }
 
 void multiply_panel(const Kernels& kernels,
                     const Product& product,
+                    const LeftSides& left,
+                    std::size_t first_row,
                     std::size_t row,
                     std::size_t rows,
                     std::size_t index) {
   const auto place = product.terms[0].w->panel(index);
   const std::size_t column = place.first - product.first_panel * kPanelColumns;
+  const std::size_t count = terms_of(product);
   std::array<Segment, Product::kMostTerms> segments;
-  std::size_t count = 0;
-  for (; count < product.terms.size() && product.terms[count].w != nullptr; ++count) {
-    const auto& term = product.terms[count];
-    segments[count] = {
-        .a = static_cast<const std::byte*>(term.a) + row * term.a_stride * kernels.element_bytes,
-        .a_stride = term.a_stride,
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& term = product.terms[i];
+    segments[i] = {
+        .a = left[i].data + (row - first_row) * left[i].stride * kernels.left_bytes,
+        .a_stride = left[i].stride,
         .panel = term.w->panel(index).data + term.first_k * place.width * kernels.element_bytes,
-        .k = term.k != 0 ? round_up(term.k, kernels.step) : term.w->padded_k()};
+        .k = depth_of(kernels, term)};
   }
   const std::size_t c_bytes =
       product.output == Output::store_elements ? kernels.element_bytes : sizeof(float);
@@ -55,21 +121,20 @@ void multiply_panel(const Kernels& kernels,
   });
 }
 
-void multiply_unit(const Kernels& kernels, const Product& product, std::size_t unit) {
-  const UnitShape shape(kernels, product);
-  const std::size_t panels = panels_of(product);
-  const std::size_t groups = (panels + shape.panels - 1) / shape.panels;
-  const std::size_t first_row = unit / groups * shape.rows;
+void multiply_unit(const Kernels& kernels,
+                   const Product& product,
+                   const UnitShape& shape,
+                   std::size_t unit,
+                   float* scratch) {
+  const std::size_t first_row = unit / shape.groups * shape.rows;
   const std::size_t last_row = std::min(product.rows, first_row + shape.rows);
-  const std::size_t first = unit % groups * shape.panels;
-  const std::size_t last = std::min(panels, first + shape.panels);
+  const std::size_t first = unit % shape.groups * shape.panels;
+  const std::size_t last = std::min(panels_of(product), first + shape.panels);
+  const auto left = left_sides(kernels, product, first_row, last_row - first_row, scratch);
   for (std::size_t row = first_row; row < last_row; row += kernels.tile_rows) {
+    const std::size_t rows = std::min(kernels.tile_rows, last_row - row);
     for (std::size_t panel = first; panel < last; ++panel) {
-      multiply_panel(kernels,
-                     product,
-                     row,
-                     std::min(kernels.tile_rows, last_row - row),
-                     product.first_panel + panel);
+      multiply_panel(kernels, product, left, first_row, row, rows, product.first_panel + panel);
     }
   }
 }
@@ -78,11 +143,20 @@ void multiply_unit(const Kernels& kernels, const Product& product, std::size_t u
 
 void multiply(ThreadPool& threads, const Kernels& kernels, std::span<const Product> products) {
   std::size_t units = 0;
-  for (const auto& product : products) units += units_of(kernels, product);
-  threads.run(units, [&](std::size_t unit, std::size_t /*thread*/) {
-    const Product* product = products.data();
-    for (; unit >= units_of(kernels, *product); ++product) unit -= units_of(kernels, *product);
-    multiply_unit(kernels, *product, unit);
+  std::size_t widened = 0;
+  for (const auto& product : products) {
+    const UnitShape shape(kernels, threads.size(), product);
+    units += shape.units;
+    widened = std::max(widened, shape.rows * widened_size(kernels, product));
+  }
+  threads.reserve_scratch(widened);
+  threads.run(units, [&](std::size_t unit, std::size_t thread) {
+    for (const auto& product : products) {
+      const UnitShape shape(kernels, threads.size(), product);
+      if (unit < shape.units)
+        return multiply_unit(kernels, product, shape, unit, threads.scratch(thread));
+      unit -= shape.units;
+    }
   });
 }
 

@@ -25,7 +25,7 @@ void wait_while(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(std::size_t threads) {
+ThreadPool::ThreadPool(std::size_t threads) : scratch_(threads) {
   TINKER_CHECK(threads > 0);
   for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
 }
@@ -35,6 +35,12 @@ ThreadPool::~ThreadPool() {
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   for (auto& worker : workers_) worker.join();
+}
+
+void ThreadPool::reserve_scratch(std::size_t floats) {
+  for (auto& room : scratch_) {
+    if (room.size() < floats) room = Floats(floats);
+  }
 }
 
 void ThreadPool::run(const Job& job) {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/memory.h"
+
 namespace tinker::engine {
 
 /// Threads that compute one thing together, many times in a row. They are told what to do through
@@ -35,6 +37,12 @@ class ThreadPool {
          .context = const_cast<void*>(static_cast<const void*>(std::addressof(f))),
          .units = units});
   }
+  /// Makes room for so many floats beside each thread, between two runs.
+  void reserve_scratch(std::size_t floats);
+  [[nodiscard]] float* scratch(std::size_t thread) const noexcept {
+    return scratch_[thread].data();
+  }
+
   /// Calls f(i) for every i below `count`, some neighbours from the same thread.
   template <typename F>
   void for_each(std::size_t count, F&& f) {
@@ -62,6 +70,7 @@ class ThreadPool {
   std::atomic<std::uint32_t> done_ = 0;   // units of this round
   std::atomic<std::uint32_t> round_ = 0;  // what sleepers wait for
   std::atomic<bool> is_over_ = false;
+  std::vector<Floats> scratch_;
   std::vector<std::thread> workers_;
 };
 

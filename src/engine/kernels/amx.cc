@@ -13,11 +13,7 @@ struct Bf16 {
 };
 
 #include "engine/kernels/lanes_avx512.h"
-
-inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
-  return {_mm512_dpbf16_ps(
-      sum.v, reinterpret_cast<__m512bh>(a.bits), reinterpret_cast<__m512bh>(b.bits))};
-}
+#include "engine/kernels/pairs.h"
 
 constexpr bool kHasTiles = true;
 

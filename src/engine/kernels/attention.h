@@ -33,8 +33,8 @@ class Room {
 };
 
 /// n elements, then zeros up to `width`, a multiple of 16.
-template <typename E>
-inline void copy_row(const void* x, std::size_t n, std::size_t width, E* out) {
+template <typename E, typename To>
+inline void copy_row(const void* x, std::size_t n, std::size_t width, To* out) {
   const auto* in = static_cast<const E*>(x);
   for (std::size_t i = 0; i < width; i += kLanes)
     store(out + i, i < n ? load_some(in + i, n - i < kLanes ? n - i : kLanes) : broadcast(0.0F));
@@ -59,7 +59,7 @@ inline void soften(const float* scores,
                    RunningSoftmax& state,
                    float* out,
                    std::size_t out_width,
-                   E* p) {
+                   Left<E>* p) {
   constexpr std::size_t kVectors = kKeyBlock / kLanes;
   const Lanes hidden = broadcast(-__builtin_inff());
   Lanes s[kVectors];
@@ -80,7 +80,7 @@ inline void soften(const float* scores,
   for (std::size_t q = 0; q < kVectors; ++q) {
     const Lanes e = exp(s[q] - broadcast(state.top));
     state.sum = state.sum + e;
-    store(p + q * kLanes, e);
+    store_left<E>(p + q * kLanes, e);
   }
 }
 
@@ -105,14 +105,14 @@ inline void attention_tile(const AttentionForward& p, const QueryRow* rows, std:
   const std::size_t depth = fill_up(p.head_dim, kStep<E>);
   const std::size_t q_width = fill_up(depth, kLanes);
   Room room(p.scratch);
-  auto* q = room.take<E>(kRoomRows * q_width);
+  auto* q = room.take<Left<E>>(kRoomRows * q_width);
   auto* out = room.take<float>(kRoomRows * width);
   auto* scores = room.take<float>(kRoomRows * kKeyBlock);
-  auto* weights = room.take<E>(kRoomRows * kKeyBlock);
+  auto* weights = room.take<Left<E>>(kRoomRows * kKeyBlock);
   auto* values = room.take<E>(kKeyBlock * width);
   RunningSoftmax state[kTileRows];
   for (std::size_t r = 0; r < count; ++r) {
-    copy_row(rows[r].q, p.head_dim, q_width, q + r * q_width);
+    copy_row<E>(rows[r].q, p.head_dim, q_width, q + r * q_width);
     for (std::size_t i = 0; i < width; i += kLanes) store(out + r * width + i, broadcast(0.0F));
     state[r] = {-__builtin_inff(), broadcast(0.0F)};
   }
@@ -133,13 +133,13 @@ inline void attention_tile(const AttentionForward& p, const QueryRow* rows, std:
                              .k = depth,
                              .goes_on = false});
     for (std::size_t r = begin; r < count; ++r) {
-      soften(scores + r * kKeyBlock,
-             rows[r].limit - start,
-             p.scale,
-             state[r],
-             out + r * width,
-             width,
-             weights + r * kKeyBlock);
+      soften<E>(scores + r * kKeyBlock,
+                rows[r].limit - start,
+                p.scale,
+                state[r],
+                out + r * width,
+                width,
+                weights + r * kKeyBlock);
     }
     multiply(SmallProduct<E>{.a = weights + begin * kKeyBlock,
                              .a_row = kKeyBlock,
@@ -174,9 +174,9 @@ void attention(const AttentionForward& p) {
 /// A block of keys and values as the backward pass reads it.
 template <typename E>
 struct KeyBlock {
-  const E* k_rows;     // (kKeyBlock, depth)
-  const E* k_columns;  // (head_dim, kKeyBlock)
-  const E* v_rows;     // (kKeyBlock, depth)
+  const Left<E>* k_rows;     // (kKeyBlock, depth)
+  const Left<E>* k_columns;  // (head_dim, kKeyBlock)
+  const Left<E>* v_rows;     // (kKeyBlock, depth)
   std::size_t v_stride;
 };
 
@@ -199,19 +199,23 @@ inline void read_block(const AttentionBackward& a,
                        KeyBlock<Bf16>& out) {
   const auto* k = static_cast<const Bf16*>(a.key_blocks[index]);
   const auto* v = static_cast<const Bf16*>(a.value_blocks[index]);
-  auto* k_rows = room.take<Bf16>(kKeyBlock * depth);
-  auto* k_columns = room.take<Bf16>(depth * kKeyBlock);
-  auto* v_rows = room.take<Bf16>(kKeyBlock * depth);
-  transpose_words(k, kKeyBlock, a.head_dim / 2, kKeyBlock, k_rows, depth / 2);
+  auto* k_rows = room.take<Left<Bf16>>(kKeyBlock * depth);
+  auto* k_columns = room.take<Left<Bf16>>(depth * kKeyBlock);
+  auto* v_rows = room.take<Left<Bf16>>(kKeyBlock * depth);
   for (std::size_t i = 0; i < a.head_dim; i += 2) {
     for (std::size_t j = 0; j < kKeyBlock; j += kLanes) {
-      Bf16* row = k_columns + i * kKeyBlock + j;
+      auto* row = k_columns + i * kKeyBlock + j;
       split_pairs(k + i * kKeyBlock + 2 * j, row, row + kKeyBlock);
     }
   }
+  if constexpr (sizeof(Left<Bf16>) == sizeof(float)) {
+    transpose_words(k_columns, kKeyBlock, a.head_dim, kKeyBlock, k_rows, depth);
+  } else {
+    transpose_words(k, kKeyBlock, a.head_dim / 2, kKeyBlock, k_rows, depth / 2);
+  }
   for (std::size_t j = 0; j < kKeyBlock; j += 2) {
     for (std::size_t i = 0; i < a.value_stride; i += kLanes) {
-      Bf16* row = v_rows + j * depth + i;
+      auto* row = v_rows + j * depth + i;
       split_pairs(v + j * a.value_stride + 2 * i, row, row + depth);
     }
   }
@@ -219,10 +223,10 @@ inline void read_block(const AttentionBackward& a,
   const std::size_t keys = a.keys - index * kKeyBlock;
   for (std::size_t j = 0; j < kKeyBlock; ++j) {
     for (std::size_t i = a.head_dim; i < depth; ++i)
-      k_rows[j * depth + i] = v_rows[j * depth + i] = Bf16{};
+      k_rows[j * depth + i] = v_rows[j * depth + i] = {};
   }
   for (std::size_t i = 0; i < a.head_dim; ++i) {
-    for (std::size_t j = keys; j < kKeyBlock; ++j) k_columns[i * kKeyBlock + j] = Bf16{};
+    for (std::size_t j = keys; j < kKeyBlock; ++j) k_columns[i * kKeyBlock + j] = {};
   }
   out = {.k_rows = k_rows, .k_columns = k_columns, .v_rows = v_rows, .v_stride = depth};
 }
@@ -231,10 +235,11 @@ inline void read_block(const AttentionBackward& a,
 inline const float* join_rows(const float* rows, std::size_t /*width*/, float* /*room*/) {
   return rows;
 }
-inline const Bf16* join_rows(const Bf16* rows, std::size_t width, Bf16* room) {
+template <typename From>
+inline const Bf16* join_rows(const From* rows, std::size_t width, Bf16* room) {
   for (std::size_t r = 0; r < kKeyBlock; r += 2) {
     for (std::size_t i = 0; i < width; i += kLanes) {
-      const Bf16* row = rows + r * width + i;
+      const From* row = rows + r * width + i;
       join_pairs(row, row + width, room + r * width + 2 * i);
     }
   }
@@ -254,8 +259,8 @@ struct BackwardTile {
     d_q = room.take<float>(kBackRows * depth);
     scores = room.take<float>(kKeyBlock * kBackRows);
     d_scores = room.take<float>(kKeyBlock * kBackRows);
-    p = room.take<E>(kKeyBlock * kBackRows);
-    d_s = room.take<E>(kKeyBlock * kBackRows);
+    p = room.take<Left<E>>(kKeyBlock * kBackRows);
+    d_s = room.take<Left<E>>(kKeyBlock * kBackRows);
     d_s_room = room.take<E>(kKeyBlock * kBackRows);
     lse = room.take<float>(kBackRows);
     pull = room.take<float>(kBackRows);
@@ -281,7 +286,7 @@ struct BackwardTile {
     }
     const auto lay_out = [&](auto row_of, E* columns, E* side_by_side) {
       for (std::size_t r = 0; r < kBackRows; ++r)
-        copy_row(row_of(r), r < count ? a.head_dim : 0, depth, staged + r * depth);
+        copy_row<E>(row_of(r), r < count ? a.head_dim : 0, depth, staged + r * depth);
       transpose_words(staged, depth / kGroup<E>, kBackRows, depth / kGroup<E>, columns, kBackRows);
       if constexpr (kGroup<E> == 1) {
         __builtin_memcpy(side_by_side, staged, kBackRows * depth * sizeof(E));
@@ -305,8 +310,8 @@ struct BackwardTile {
         const Lanes weight =
             zero_below(seen, key_end, exp(load(scores + at) * broadcast(scale) - load(lse + r)));
         const Lanes d = weight * (load(d_scores + at) - load(pull + r)) * broadcast(scale);
-        store(p + at, weight);
-        store(d_s + at, zero_below(seen, key_end, d));
+        store_left<E>(p + at, weight);
+        store_left<E>(d_s + at, zero_below(seen, key_end, d));
       }
     }
   }
@@ -316,8 +321,8 @@ struct BackwardTile {
   E* d_columns;
   E* q_room;  // (kBackRows / group, depth, group)
   E* d_room;
-  E* p;  // (kKeyBlock, kBackRows)
-  E* d_s;
+  Left<E>* p;  // (kKeyBlock, kBackRows)
+  Left<E>* d_s;
   E* d_s_room;  // (kKeyBlock / group, kBackRows, group)
   float* d_q;   // (depth, kBackRows)
   float* scores;
@@ -350,22 +355,23 @@ void attention_backward(const AttentionBackward& a) {
     for (std::size_t start = 0; start < rows[count - 1].limit; start += kKeyBlock) {
       const auto& block = key_blocks[start / kKeyBlock];
       const std::size_t here = a.keys - start < kKeyBlock ? a.keys - start : kKeyBlock;
-      const auto scores_of = [&](const E* keys, std::size_t stride, const E* columns, float* c) {
-        multiply(SmallProduct<E>{.a = keys,
-                                 .a_row = stride,
-                                 .b = columns,
-                                 .b_row = kBackRows,
-                                 .c = c,
-                                 .c_row = kBackRows,
-                                 .rows = kKeyBlock,
-                                 .columns = kBackRows,
-                                 .k = k,
-                                 .goes_on = false});
-      };
+      const auto scores_of =
+          [&](const Left<E>* keys, std::size_t stride, const E* columns, float* c) {
+            multiply(SmallProduct<E>{.a = keys,
+                                     .a_row = stride,
+                                     .b = columns,
+                                     .b_row = kBackRows,
+                                     .c = c,
+                                     .c_row = kBackRows,
+                                     .rows = kKeyBlock,
+                                     .columns = kBackRows,
+                                     .k = k,
+                                     .goes_on = false});
+          };
       scores_of(block.k_rows, depth, tile.q_columns, tile.scores);
       scores_of(block.v_rows, block.v_stride, tile.d_columns, tile.d_scores);
       tile.differentiate(a.scale, start);
-      const auto add_rows = [&](const E* weights, const E* rows_of, float* c) {
+      const auto add_rows = [&](const Left<E>* weights, const E* rows_of, float* c) {
         multiply(SmallProduct<E>{.a = weights,
                                  .a_row = kBackRows,
                                  .b = rows_of,

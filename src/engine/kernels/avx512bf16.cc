@@ -13,17 +13,11 @@ struct Bf16 {
 };
 
 #include "engine/kernels/lanes_avx512.h"
-
-/// sum + odd * odd, then + even * even.
-inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
-  return {_mm512_dpbf16_ps(
-      sum.v, reinterpret_cast<__m512bh>(a.bits), reinterpret_cast<__m512bh>(b.bits))};
-}
+#include "engine/kernels/pairs.h"
 
 constexpr bool kHasTiles = false;
 
 #include "engine/kernels/impl.h"
-
 }  // namespace
 
 constinit const KernelTables kAvx512Bf16Kernels = {make_kernels<float>(CpuPath::avx512bf16),

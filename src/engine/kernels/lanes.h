@@ -40,3 +40,9 @@ inline void store_some(T* p, Lanes a, std::size_t n) {
     store_first(p, a, n);
   }
 }
+/// Lanes of the vector q of a strip that has so many columns.
+inline std::size_t lanes_of(std::size_t columns, int q) {
+  const std::size_t begin = static_cast<std::size_t>(q) * kLanes;
+  if (begin >= columns) return 0;
+  return columns - begin < kLanes ? columns - begin : kLanes;
+}

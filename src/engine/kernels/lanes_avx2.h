@@ -43,22 +43,32 @@ inline void store_first(float* p, Lanes a, std::size_t n) {
 inline __m256 widen(__m128i bits) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
-/// The nearest bf16, ties to even, as base::to_bf16 does it; each in the low half of 32 bits.
-inline __m256i narrow(__m256 a) {
+inline __m256 high_halves() {
+  return _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xFFFF0000U)));
+}
+/// The nearest bf16, ties to even, as base::to_bf16 does it, in the high half of 32 bits.
+inline __m256i nearest(__m256 a) {
   const __m256i bits = _mm256_castps_si256(a);
   const __m256i lowest = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
   const __m256i rounded =
       _mm256_add_epi32(bits, _mm256_add_epi32(lowest, _mm256_set1_epi32(0x7FFF)));
   const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
   const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
-  return _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+  return _mm256_blendv_epi8(rounded, quiet, is_nan);
+}
+inline Lanes round_to_bf16(Lanes a) {
+  const auto eight = [](__m256 x) {
+    return _mm256_and_ps(_mm256_castsi256_ps(nearest(x)), high_halves());
+  };
+  return {eight(a.low), eight(a.high)};
 }
 inline Lanes load(const Bf16* p) {
   return {widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
           widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
 }
 inline void store(Bf16* p, Lanes a) {
-  const __m256i packed = _mm256_packus_epi32(narrow(a.low), narrow(a.high));
+  const __m256i packed = _mm256_packus_epi32(_mm256_srli_epi32(nearest(a.low), 16),
+                                             _mm256_srli_epi32(nearest(a.high), 16));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0b11011000));
 }
 inline Lanes load_first(const Bf16* p, std::size_t n) {
@@ -86,6 +96,14 @@ inline Lanes operator/(Lanes a, Lanes b) {
 }
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+/// fma(a, b, sum) in the register of the sum: GCC 12 moves sums about and runs out of registers.
+inline __m256 add_product(__m256 a, __m256 b, __m256 sum) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  return sum;
+}
+inline Lanes add_product(Lanes a, Lanes b, Lanes sum) {
+  return {add_product(a.low, b.low, sum.low), add_product(a.high, b.high, sum.high)};
 }
 inline Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return {_mm256_fnmadd_ps(a.low, b.low, c.low), _mm256_fnmadd_ps(a.high, b.high, c.high)};
@@ -133,26 +151,29 @@ inline float max_of(Lanes a) {
   return reduce(_mm256_max_ps(a.low, a.high), [](__m128 x, __m128 y) { return _mm_max_ps(x, y); });
 }
 
-struct Pairs {
-  __m256i low;
-  __m256i high;
-};
-inline Pairs load_pairs(const Bf16* p) {
-  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
-          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 16))};
+/// The first and the second ones of sixteen pairs.
+inline Lanes even_of(const Bf16* pairs) {
+  const auto eight = [](const Bf16* p) {
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), 16));
+  };
+  return {eight(pairs), eight(pairs + 16)};
 }
-inline Pairs broadcast_pair(const Bf16* p) {
-  std::int32_t bits = 0;
-  std::memcpy(&bits, p, sizeof bits);
-  return {_mm256_set1_epi32(bits), _mm256_set1_epi32(bits)};
+inline Lanes odd_of(const Bf16* pairs) {
+  const auto eight = [](const Bf16* p) {
+    return _mm256_and_ps(_mm256_loadu_ps(reinterpret_cast<const float*>(p)), high_halves());
+  };
+  return {eight(pairs), eight(pairs + 16)};
 }
-inline __m256i interleave_eight(const Bf16* a, const Bf16* b) {
-  const __m256i low = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a)));
-  const __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b)));
-  return _mm256_or_si256(low, _mm256_slli_epi32(high, 16));
-}
-inline Pairs interleave(const Bf16* a, const Bf16* b) {
-  return {interleave_eight(a, b), interleave_eight(a + 8, b + 8)};
+/// Whole bf16 numbers become pairs.
+inline void store_pairs(Bf16* pairs, Lanes even, Lanes odd) {
+  const auto eight = [](Bf16* p, __m256 first, __m256 second) {
+    const __m256i low = _mm256_srli_epi32(_mm256_castps_si256(first), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_or_si256(low, _mm256_castps_si256(second)));
+  };
+  eight(pairs, even.low, odd.low);
+  eight(pairs + 16, even.high, odd.high);
 }
 
 #include "engine/kernels/transpose_plain.h"

@@ -30,16 +30,18 @@ inline void store_first(float* p, Lanes a, std::size_t n) {
 inline __m512 widen(__m256i bits) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
-/// The nearest bf16, ties to even, as base::to_bf16 does it.
-inline __m256i narrow(__m512 a) {
+/// The nearest bf16, ties to even, as base::to_bf16 does it, in the high half of 32 bits.
+inline __m512i nearest(__m512 a) {
   const __m512i bits = _mm512_castps_si512(a);
   const __m512i lowest = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i rounded =
       _mm512_add_epi32(bits, _mm512_add_epi32(lowest, _mm512_set1_epi32(0x7FFF)));
   const __m512i quiet = _mm512_or_epi32(bits, _mm512_set1_epi32(0x00400000));
   const __mmask16 is_nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(
-      _mm512_srli_epi32(_mm512_mask_mov_epi32(rounded, is_nan, quiet), 16));
+  return _mm512_mask_mov_epi32(rounded, is_nan, quiet);
+}
+inline __m256i narrow(__m512 a) {
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(nearest(a), 16));
 }
 inline Lanes load(const Bf16* p) {
   return {widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
@@ -68,6 +70,9 @@ inline Lanes operator/(Lanes a, Lanes b) {
 }
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   return {_mm512_fmadd_ps(a.v, b.v, c.v)};
+}
+inline Lanes add_product(Lanes a, Lanes b, Lanes sum) {
+  return fma(a, b, sum);
 }
 inline Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return {_mm512_fnmadd_ps(a.v, b.v, c.v)};
@@ -113,27 +118,6 @@ inline float max_of(Lanes a) {
       a,
       [](__m256 x, __m256 y) { return _mm256_max_ps(x, y); },
       [](__m128 x, __m128 y) { return _mm_max_ps(x, y); });
-}
-
-/// Sixteen pairs of neighbours.
-struct Pairs {
-  __m512i bits;
-};
-inline Pairs load_pairs(const Bf16* p) {
-  return {_mm512_loadu_si512(p)};
-}
-inline Pairs broadcast_pair(const Bf16* p) {
-  std::int32_t bits = 0;
-  std::memcpy(&bits, p, sizeof bits);
-  return {_mm512_set1_epi32(bits)};
-}
-/// Pairs of (a[i], b[i]).
-inline Pairs interleave(const Bf16* a, const Bf16* b) {
-  const __m512i low =
-      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)));
-  const __m512i high =
-      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
-  return {_mm512_or_epi32(low, _mm512_slli_epi32(high, 16))};
 }
 
 /// Sixteen rows of sixteen words become columns.

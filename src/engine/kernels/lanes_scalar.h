@@ -59,6 +59,9 @@ inline Lanes operator/(Lanes a, Lanes b) {
 inline Lanes fma(Lanes a, Lanes b, Lanes c) {
   return each([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
 }
+inline Lanes add_product(Lanes a, Lanes b, Lanes sum) {
+  return fma(a, b, sum);
+}
 /// c - a * b, rounded once.
 inline Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return each([&](int i) { return std::fma(-a.v[i], b.v[i], c.v[i]); });
@@ -104,21 +107,22 @@ inline float max_of(Lanes a) {
   return reduce(a, [](float x, float y) { return x > y ? x : y; });
 }
 
-/// Sixteen pairs of neighbours.
-struct Pairs {
-  Lanes even;
-  Lanes odd;
-};
-inline Pairs load_pairs(const Bf16* p) {
-  return {each([&](int i) { return base::from_bf16(p[2 * i].bits); }),
-          each([&](int i) { return base::from_bf16(p[2 * i + 1].bits); })};
+/// The first and the second ones of sixteen pairs.
+inline Lanes even_of(const Bf16* pairs) {
+  return each([&](int i) { return base::from_bf16(pairs[2 * i].bits); });
 }
-inline Pairs broadcast_pair(const Bf16* p) {
-  return {broadcast(base::from_bf16(p[0].bits)), broadcast(base::from_bf16(p[1].bits))};
+inline Lanes odd_of(const Bf16* pairs) {
+  return each([&](int i) { return base::from_bf16(pairs[2 * i + 1].bits); });
 }
-/// Pairs of (a[i], b[i]).
-inline Pairs interleave(const Bf16* a, const Bf16* b) {
-  return {load(a), load(b)};
+/// Whole bf16 numbers become pairs.
+inline void store_pairs(Bf16* pairs, Lanes even, Lanes odd) {
+  for (int i = 0; i < 16; ++i) {
+    pairs[2 * i].bits = base::to_bf16(even.v[i]);
+    pairs[2 * i + 1].bits = base::to_bf16(odd.v[i]);
+  }
+}
+inline Lanes round_to_bf16(Lanes a) {
+  return each([&](int i) { return base::from_bf16(base::to_bf16(a.v[i])); });
 }
 
 #include "engine/kernels/transpose_plain.h"

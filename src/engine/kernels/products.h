@@ -15,7 +15,7 @@ constexpr std::size_t kStep = kUsesTiles<E> ? 32 : kGroup<E>;
 
 /// Rows of a tile of so many vectors that leave registers for the operands.
 constexpr int most_rows(int vectors) {
-  return kHasWideRegisters ? 24 / vectors : 6;
+  return (kHasWideRegisters ? 24 : 6) / vectors;
 }
 
 /// sum[r][q] = a chain over k of a[r] * b[q]; the rows of b are `b_row` columns apart.
@@ -34,40 +34,21 @@ inline void accumulate(Lanes (&sum)[kRows][kVectors],
     for (int r = 0; r < kRows; ++r) {
       const Lanes x = broadcast(a[static_cast<std::size_t>(r) * a_row]);
 #pragma GCC unroll 4
-      for (int q = 0; q < kVectors; ++q) sum[r][q] = fma(x, w[q], sum[r][q]);
+      for (int q = 0; q < kVectors; ++q) sum[r][q] = add_product(x, w[q], sum[r][q]);
     }
   }
 }
-template <int kRows, int kVectors>
-inline void accumulate(Lanes (&sum)[kRows][kVectors],
-                       const Bf16* a,
-                       std::size_t a_row,
-                       const Bf16* b,
-                       std::size_t b_row,
-                       std::size_t k) {
-  for (std::size_t i = 0; i < k; i += 2, a += 2, b += 2 * b_row) {
-    Pairs w[kVectors];
-#pragma GCC unroll 4
-    for (int q = 0; q < kVectors; ++q) w[q] = load_pairs(b + q * 32);
-#pragma GCC unroll 24
-    for (int r = 0; r < kRows; ++r) {
-      const Pairs x = broadcast_pair(a + static_cast<std::size_t>(r) * a_row);
-#pragma GCC unroll 4
-      for (int q = 0; q < kVectors; ++q) sum[r][q] = dot(x, w[q], sum[r][q]);
-    }
-  }
-}
-
 /// Calls f.template operator()<rows>(first_row) until all rows are done.
 template <int kMost, typename F>
 inline void for_row_tiles(std::size_t rows, F f) {
   std::size_t row = 0;
-  for (; row + kMost <= rows; row += kMost) f.template operator()<kMost>(row);
-  if constexpr (kMost > 8) {
-    for (; row + 8 <= rows; row += 8) f.template operator()<8>(row);
-  }
-  for (; row + 4 <= rows; row += 4) f.template operator()<4>(row);
-  for (; row + 2 <= rows; row += 2) f.template operator()<2>(row);
+  const auto take = [&]<int kRows>() {
+    for (; row + kRows <= rows; row += kRows) f.template operator()<kRows>(row);
+  };
+  if (kMost != 6 || rows != 8) take.template operator()<kMost>();  // 4 and 4, not 6 and 2
+  if constexpr (kMost > 8) take.template operator()<8>();
+  if constexpr (kMost > 4) take.template operator()<4>();
+  if constexpr (kMost > 2) take.template operator()<2>();
   for (; row < rows; ++row) f.template operator()<1>(row);
 }
 
@@ -125,7 +106,7 @@ inline void product_strip(const PanelProduct& p, std::size_t column) {
     }
     for (const Segment* s = p.segments; s != p.segments + p.segment_count; ++s) {
       accumulate(sum,
-                 static_cast<const E*>(s->a) + row * s->a_stride,
+                 static_cast<const Left<E>*>(s->a) + row * s->a_stride,
                  s->a_stride,
                  static_cast<const E*>(s->panel) + column * kGroup<E>,
                  p.width,
@@ -144,6 +125,8 @@ void product(const PanelProduct& p) {
   if constexpr (kHasWideRegisters) {
     if (p.width == 48) return product_strip<E, 3>(p, 0);
     if (p.width == 32) return product_strip<E, 2>(p, 0);
+  } else if (p.width == 48 && p.rows == 1) {
+    return product_strip<E, 3>(p, 0);
   }
   for (std::size_t column = 0; column < p.columns; column += kLanes) product_strip<E, 1>(p, column);
 }
@@ -154,7 +137,7 @@ void product(const PanelProduct& p) {
 /// All arrays have room for a multiple of 16 rows and of 16 columns.
 template <typename E>
 struct SmallProduct {
-  const E* a;
+  const Left<E>* a;
   std::size_t a_row;
   const E* b;
   std::size_t b_row;
@@ -201,34 +184,22 @@ inline void multiply(const SmallProduct<E>& p) {
 
 // ---- gradients of adapters
 
-/// Sixteen columns of the rows t and t + 1 of x, side by side; the second may be behind the end.
-inline Lanes column_group(const float* x, std::size_t /*row*/, std::size_t n, bool /*is_last*/) {
-  return load_some(x, n);
-}
-[[gnu::always_inline]] inline Pairs column_group(const Bf16* x,
-                                                 std::size_t row,
-                                                 std::size_t n,
-                                                 bool is_last) {
-  if (n == kLanes && !is_last) return interleave(x, x + row);
-  Bf16 padded[2][kLanes] = {};
-  for (std::size_t i = 0; i < n; ++i) {
-    padded[0][i] = x[i];
-    if (!is_last) padded[1][i] = x[row + i];
+/// sum[r][q] += u[r] * x[q], of one row of x.
+template <int kRows, int kVectors>
+inline void add_outer(Lanes (&sum)[kRows][kVectors],
+                      const float* u,
+                      const float* x,
+                      std::size_t /*x_row*/,
+                      std::size_t columns,
+                      bool /*is_last*/) {
+  Lanes w[kVectors];
+#pragma GCC unroll 4
+  for (int q = 0; q < kVectors; ++q) w[q] = load_some(x + q * 16, lanes_of(columns, q));
+#pragma GCC unroll 24
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int q = 0; q < kVectors; ++q) sum[r][q] = add_product(broadcast(u[r]), w[q], sum[r][q]);
   }
-  return interleave(padded[0], padded[1]);
-}
-inline Lanes add_product(const float* u, Lanes x, Lanes sum) {
-  return fma(broadcast(*u), x, sum);
-}
-inline Lanes add_product(const Bf16* u, Pairs x, Lanes sum) {
-  return dot(broadcast_pair(u), x, sum);
-}
-
-/// Lanes of the vector q of a strip that has so many columns.
-inline std::size_t lanes_of(std::size_t columns, int q) {
-  const std::size_t begin = static_cast<std::size_t>(q) * kLanes;
-  if (begin >= columns) return 0;
-  return columns - begin < kLanes ? columns - begin : kLanes;
 }
 
 template <typename E, int kVectors>
@@ -245,22 +216,11 @@ inline void outer_strip(const OuterProduct& p, std::size_t column) {
 #pragma GCC unroll 4
       for (int q = 0; q < kVectors; ++q) sum[r][q] = load_some(at(r, q), lanes_of(columns, q));
     }
-    const auto* u = static_cast<const E*>(p.u) + first_row * kGroup<E>;
+    const auto* u = static_cast<const Left<E>*>(p.u) + first_row * kGroup<E>;
     const auto* x = static_cast<const E*>(p.x) + column;
     for (std::size_t t = 0; t < p.rows;
-         t += kGroup<E>, u += p.rank * kGroup<E>, x += kGroup<E> * p.x_stride) {
-      decltype(column_group(x, 0, 0, false)) w[kVectors];
-#pragma GCC unroll 4
-      for (int q = 0; q < kVectors; ++q) {
-        w[q] = column_group(x + q * 16, p.x_stride, lanes_of(columns, q), t + kGroup<E> > p.rows);
-      }
-#pragma GCC unroll 24
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-        for (int q = 0; q < kVectors; ++q)
-          sum[r][q] = add_product(u + static_cast<std::size_t>(r) * kGroup<E>, w[q], sum[r][q]);
-      }
-    }
+         t += kGroup<E>, u += p.rank * kGroup<E>, x += kGroup<E> * p.x_stride)
+      add_outer(sum, u, x, p.x_stride, columns, t + kGroup<E> > p.rows);
 #pragma GCC unroll 24
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -280,16 +240,16 @@ template <typename E>
 void pack_rows(
     const void* u, std::size_t stride, std::size_t rows, std::size_t rank, float scale, void* out) {
   constexpr std::size_t kMost = 64;  // of a row at once
-  auto* to = static_cast<E*>(out);
+  auto* to = static_cast<Left<E>*>(out);
   for (std::size_t group = 0; group < rows; group += kStep<E>, to += rank * kStep<E>) {
     for (std::size_t first = 0; first < rank; first += kMost) {
       const std::size_t n = rank - first < kMost ? rank - first : kMost;
       for (std::size_t t = 0; t < kStep<E>; ++t) {
-        E row[kMost] = {};
+        Left<E> row[kMost] = {};
         if (group + t < rows) {
           const auto* from = static_cast<const E*>(u) + (group + t) * stride + first;
           for_lanes(n, [&](std::size_t i, std::size_t lanes) {
-            store(row + i, load_some(from + i, lanes) * broadcast(scale));
+            store_left<E>(row + i, load_some(from + i, lanes) * broadcast(scale));
           });
         }
         for (std::size_t j = 0; j < n; ++j) to[(first + j) * kStep<E> + t] = row[j];

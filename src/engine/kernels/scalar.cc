@@ -13,15 +13,11 @@ struct Bf16 {
 };
 
 #include "engine/kernels/lanes_scalar.h"
-
-inline Lanes dot(Pairs a, Pairs b, Lanes sum) {
-  return fma(a.even, b.even, fma(a.odd, b.odd, sum));
-}
+#include "engine/kernels/widened.h"
 
 constexpr bool kHasTiles = false;
 
 #include "engine/kernels/impl.h"
-
 }  // namespace
 
 constinit const KernelTables kScalarKernels = {make_kernels<float>(CpuPath::scalar),

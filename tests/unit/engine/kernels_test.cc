@@ -100,7 +100,8 @@ struct ProductSize {
   std::size_t n;
   std::size_t k;
 };
-constexpr std::array<ProductSize, 12> kProductSizes = {{{1, 1, 1},
+// The last one is of several units, each of several panels.
+constexpr std::array<ProductSize, 13> kProductSizes = {{{1, 1, 1},
                                                         {1, 48, 16},
                                                         {2, 16, 5},
                                                         {3, 17, 33},
@@ -111,7 +112,8 @@ constexpr std::array<ProductSize, 12> kProductSizes = {{{1, 1, 1},
                                                         {29, 100, 2},
                                                         {12, 32, 9},
                                                         {130, 50, 6},
-                                                        {70, 144, 100}}};
+                                                        {70, 144, 100},
+                                                        {26, 200, 1400}}};
 
 TEST_P(KernelsTest, ProductAddsUpItsTermsAndTheBias) {
   ThreadPool threads(1);
@@ -165,7 +167,7 @@ TEST_P(KernelsTest, ProductAddsUpItsTermsAndTheBias) {
     const auto c = run(tested());
 
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(n) + " x " + std::to_string(k));
-    expect_near(c, expected, 1e-5);
+    expect_near(c, expected, 4e-5);
     if (!has_tiles()) {
       expect_same_bits(c, run(scalar()));
       continue;
@@ -199,7 +201,7 @@ TEST_P(KernelsTest, OuterProductGoesOnFromWhatIsThere) {
     }
     const auto run = [&](const Kernels& kernels) {
       const auto rows_of_u = elements(u);
-      std::vector<std::byte> packed(round_up(rows, kernels.step) * rank * kernels.element_bytes);
+      std::vector<std::byte> packed(round_up(rows, kernels.step) * rank * kernels.left_bytes);
       kernels.pack_rows(rows_of_u.data(), rank, rows, rank, 1.0F, packed.data());
       const auto x_elements = elements(x);
       auto g = before;
@@ -244,7 +246,7 @@ TEST_P(KernelsTest, PackedRowsAreScaledAndFilledUp) {
   const std::size_t step = tested().step;
   const auto u = rounded(some(rows * stride, 1));
   const auto given = elements(u);
-  std::vector<std::byte> packed(round_up(rows, step) * rank * tested().element_bytes);
+  std::vector<std::byte> packed(round_up(rows, step) * rank * tested().left_bytes);
 
   tested().pack_rows(given.data(), stride, rows, rank, 0.3F, packed.data());
 
@@ -253,7 +255,10 @@ TEST_P(KernelsTest, PackedRowsAreScaledAndFilledUp) {
     for (std::size_t j = 0; j < rank; ++j)
       expected[t / step * rank * step + j * step + t % step] = u[t * stride + j] * 0.3F;
   }
-  expect_same_bits(floats(packed, expected.size()), rounded(expected));
+  std::vector<float> got = floats(packed, expected.size());
+  if (tested().left_bytes == sizeof(float))
+    std::memcpy(got.data(), packed.data(), got.size() * sizeof(float));
+  expect_same_bits(got, rounded(expected));
 }
 
 TEST_P(KernelsTest, TransposeTurnsPanels) {
