@@ -28,13 +28,15 @@ inline constexpr std::size_t kPanelColumns = 48;
 
 enum class Precision : std::uint8_t { f32, bf16 };
 
-/// Where the inputs of a product lie. a: (rows, k), of left elements  panel: (k / group, width,
-/// group)
+/// Where the inputs of a product lie. a: (rows, k), of left elements. A panel is (depth / group,
+/// width, group); of its depth, `k` counts from `first_k` on.
 struct Segment {
   const void* a = nullptr;
-  std::size_t a_stride = 0;  ///< In elements.
-  const void* panel = nullptr;
-  std::size_t k = 0;  ///< A multiple of the step.
+  std::size_t a_stride = 0;      ///< In elements.
+  const void* panels = nullptr;  ///< One after another.
+  std::size_t depth = 0;
+  std::size_t first_k = 0;
+  std::size_t k = 0;  ///< A multiple of the step, as `first_k` and `depth` are.
 };
 
 enum class Output : std::uint8_t {
@@ -44,12 +46,12 @@ enum class Output : std::uint8_t {
 };
 
 /// c[row][column] = sum over the segments, in order, of a[row] . panel[column], plus the bias.
+/// Panels have `kPanelColumns` columns, but for the last one, which has as many lanes as it needs.
 struct PanelProduct {
   const Segment* segments = nullptr;
   std::size_t segment_count = 0;
   std::size_t rows = 0;
-  std::size_t width = 0;    ///< Of the panel: 16, 32 or 48.
-  std::size_t columns = 0;  ///< That are written, at most `width`.
+  std::size_t columns = 0;
   void* c = nullptr;
   std::size_t c_stride = 0;
   Output output = Output::store;
@@ -145,10 +147,8 @@ struct Kernels {
   std::size_t left_bytes = 4;
   std::size_t group = 1;  ///< Neighbours in k that a panel keeps together.
   std::size_t step = 1;   ///< What k is filled up to a multiple of, with zeros.
-  /// What is best multiplied at once: so many rows with so many panels, `tile_rows` of the rows at
-  /// a time with each of the panels.
+  /// What is best multiplied at once: so many rows with so many panels.
   std::size_t row_block = 1;
-  std::size_t tile_rows = 1;
   std::size_t panel_block = 1;
 
   void (*product)(const PanelProduct&) = nullptr;

@@ -87,24 +87,29 @@ LeftSides left_sides(const Kernels& kernels,
   return out;
 }
 
-void multiply_panel(const Kernels& kernels,
-                    const Product& product,
-                    const LeftSides& left,
-                    std::size_t first_row,
-                    std::size_t row,
-                    std::size_t rows,
-                    std::size_t index) {
-  const auto place = product.terms[0].w->panel(index);
-  const std::size_t column = place.first - product.first_panel * kPanelColumns;
+void multiply_unit(const Kernels& kernels,
+                   const Product& product,
+                   const UnitShape& shape,
+                   std::size_t unit,
+                   float* scratch) {
+  const std::size_t row = unit / shape.groups * shape.rows;
+  const std::size_t rows = std::min(product.rows - row, shape.rows);
+  const std::size_t panel = unit % shape.groups * shape.panels;
+  const std::size_t panels = std::min(panels_of(product) - panel, shape.panels);
+  const auto& matrix = *product.terms[0].w;
+  const std::size_t column = panel * kPanelColumns;  // in c
+  const std::size_t first = product.first_panel * kPanelColumns + column;
+  const auto left = left_sides(kernels, product, row, rows, scratch);
   const std::size_t count = terms_of(product);
   std::array<Segment, Product::kMostTerms> segments;
   for (std::size_t i = 0; i < count; ++i) {
     const auto& term = product.terms[i];
-    segments[i] = {
-        .a = left[i].data + (row - first_row) * left[i].stride * kernels.left_bytes,
-        .a_stride = left[i].stride,
-        .panel = term.w->panel(index).data + term.first_k * place.width * kernels.element_bytes,
-        .k = depth_of(kernels, term)};
+    segments[i] = {.a = left[i].data,
+                   .a_stride = left[i].stride,
+                   .panels = term.w->panel(product.first_panel + panel).data,
+                   .depth = term.w->padded_k(),
+                   .first_k = term.first_k,
+                   .k = depth_of(kernels, term)};
   }
   const std::size_t c_bytes =
       product.output == Output::store_elements ? kernels.element_bytes : sizeof(float);
@@ -112,31 +117,12 @@ void multiply_panel(const Kernels& kernels,
       .segments = segments.data(),
       .segment_count = count,
       .rows = rows,
-      .width = place.width,
-      .columns = place.columns,
+      .columns = std::min(matrix.n() - first, panels * kPanelColumns),
       .c = static_cast<std::byte*>(product.c) + (row * product.c_stride + column) * c_bytes,
       .c_stride = product.c_stride,
       .output = product.output,
       .bias = product.bias == nullptr ? nullptr : product.bias + column,
   });
-}
-
-void multiply_unit(const Kernels& kernels,
-                   const Product& product,
-                   const UnitShape& shape,
-                   std::size_t unit,
-                   float* scratch) {
-  const std::size_t first_row = unit / shape.groups * shape.rows;
-  const std::size_t last_row = std::min(product.rows, first_row + shape.rows);
-  const std::size_t first = unit % shape.groups * shape.panels;
-  const std::size_t last = std::min(panels_of(product), first + shape.panels);
-  const auto left = left_sides(kernels, product, first_row, last_row - first_row, scratch);
-  for (std::size_t row = first_row; row < last_row; row += kernels.tile_rows) {
-    const std::size_t rows = std::min(kernels.tile_rows, last_row - row);
-    for (std::size_t panel = first; panel < last; ++panel) {
-      multiply_panel(kernels, product, left, first_row, row, rows, product.first_panel + panel);
-    }
-  }
 }
 
 }  // namespace

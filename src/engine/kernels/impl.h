@@ -18,7 +18,6 @@ constexpr Kernels make_kernels(CpuPath path) {
       .group = kGroup<E>,
       .step = kStep<E>,
       .row_block = kRowBlock<E>,
-      .tile_rows = kUsesTiles<E> ? 32 : kRowBlock<E>,
       .panel_block = kIsBf16 ? 8 : 1,
       .product = product<E>,
       .outer_product = outer_product<E>,

@@ -29,11 +29,11 @@ inline void for_lanes(std::size_t n, F f) {
   if (i < n) f(i, n - i);
 }
 template <typename T>
-inline Lanes load_some(const T* p, std::size_t n) {
+[[gnu::always_inline]] inline Lanes load_some(const T* p, std::size_t n) {
   return n == kLanes ? load(p) : load_first(p, n);
 }
 template <typename T>
-inline void store_some(T* p, Lanes a, std::size_t n) {
+[[gnu::always_inline]] inline void store_some(T* p, Lanes a, std::size_t n) {
   if (n == kLanes) {
     store(p, a);
   } else {

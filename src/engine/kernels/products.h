@@ -63,6 +63,16 @@ struct TileUse {};
 
 // ---- panels of weights
 
+/// Of the panel whose first column is that one of c.
+inline std::size_t width_at(const PanelProduct& p, std::size_t first) {
+  const std::size_t columns = p.columns - first;
+  return columns < kPanelColumns ? (columns + kLanes - 1) / kLanes * kLanes : kPanelColumns;
+}
+template <typename E>
+inline const E* panel_of(const Segment& s, std::size_t first, std::size_t width) {
+  return static_cast<const E*>(s.panels) + first * s.depth + s.first_k * width;
+}
+
 /// Sixteen sums of a row of the product on their way to c.
 template <typename T>
 [[gnu::always_inline]] inline void finish(
@@ -95,8 +105,12 @@ inline void finish(const Lanes (&sum)[kRows][kVectors],
   }
 }
 
+/// Some columns of a panel that has `width` of them; `first` is the panel's first column in c.
 template <typename E, int kVectors>
-inline void product_strip(const PanelProduct& p, std::size_t column) {
+inline void product_strip(const PanelProduct& p,
+                          std::size_t first,
+                          std::size_t width,
+                          std::size_t column) {
   for_row_tiles<most_rows(kVectors)>(p.rows, [&]<int kRows>(std::size_t row) {
     Lanes sum[kRows][kVectors];
 #pragma GCC unroll 24
@@ -108,27 +122,31 @@ inline void product_strip(const PanelProduct& p, std::size_t column) {
       accumulate(sum,
                  static_cast<const Left<E>*>(s->a) + row * s->a_stride,
                  s->a_stride,
-                 static_cast<const E*>(s->panel) + column * kGroup<E>,
-                 p.width,
+                 panel_of<E>(*s, first, width) + column * kGroup<E>,
+                 width,
                  s->k);
     }
     if (p.output == Output::store_elements) {
-      finish(sum, p, row, column, static_cast<E*>(p.c));
+      finish(sum, p, row, first + column, static_cast<E*>(p.c));
     } else {
-      finish(sum, p, row, column, static_cast<float*>(p.c));
+      finish(sum, p, row, first + column, static_cast<float*>(p.c));
     }
   });
 }
 
 template <typename E>
 void product(const PanelProduct& p) {
-  if constexpr (kHasWideRegisters) {
-    if (p.width == 48) return product_strip<E, 3>(p, 0);
-    if (p.width == 32) return product_strip<E, 2>(p, 0);
-  } else if (p.width == 48 && p.rows == 1) {
-    return product_strip<E, 3>(p, 0);
+  for (std::size_t first = 0; first < p.columns; first += kPanelColumns) {
+    const std::size_t width = width_at(p, first);
+    if (width == 48 && (kHasWideRegisters || p.rows == 1)) {
+      product_strip<E, 3>(p, first, width, 0);
+    } else if (width == 32 && kHasWideRegisters) {
+      product_strip<E, 2>(p, first, width, 0);
+    } else {
+      for (std::size_t column = 0; column < width; column += kLanes)
+        product_strip<E, 1>(p, first, width, column);
+    }
   }
-  for (std::size_t column = 0; column < p.columns; column += kLanes) product_strip<E, 1>(p, column);
 }
 
 // ---- small ones

@@ -131,38 +131,57 @@ inline void for_tile_rows(std::size_t rows, F f) {
   configure_tiles(kTile);
 }
 
-template <int kColumnTiles>
-inline void tile_product(const PanelProduct& p) {
+/// Some rows of a panel; `first` is the panel's first column in c.
+template <int kRowTiles, int kColumnTiles>
+inline void tile_product(const PanelProduct& p,
+                         std::size_t row,
+                         std::size_t rows,
+                         std::size_t first) {
   constexpr std::size_t kWidth = kColumnTiles * kLanes;
-  for_tile_rows(p.rows, [&]<int kRowTiles>(std::size_t row, std::size_t rows) {
-    zero_tiles<kRowTiles, kColumnTiles>();
-    for (const Segment* s = p.segments; s != p.segments + p.segment_count; ++s) {
-      add_tiles<kRowTiles, kColumnTiles>(static_cast<const Bf16*>(s->a) + row * s->a_stride,
-                                         s->a_stride,
-                                         static_cast<const Bf16*>(s->panel),
-                                         p.width,
-                                         s->k);
-    }
-    alignas(64) float sums[2 * kTile][kWidth];
-    store_tiles<kRowTiles, kColumnTiles>(sums[0], kWidth);
+  zero_tiles<kRowTiles, kColumnTiles>();
+  for (const Segment* s = p.segments; s != p.segments + p.segment_count; ++s) {
+    add_tiles<kRowTiles, kColumnTiles>(static_cast<const Bf16*>(s->a) + row * s->a_stride,
+                                       s->a_stride,
+                                       panel_of<Bf16>(*s, first, kWidth),
+                                       kWidth,
+                                       s->k);
+  }
+  if (p.output == Output::store && p.bias == nullptr && first + kWidth <= p.columns) {
+    store_tiles<kRowTiles, kColumnTiles>(static_cast<float*>(p.c) + row * p.c_stride + first,
+                                         p.c_stride);
+    return;
+  }
+  alignas(64) float sums[2 * kTile][kWidth];
+  store_tiles<kRowTiles, kColumnTiles>(sums[0], kWidth);
+  const auto finish_all = [&](auto* c) {
     for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t column = 0; column < kWidth; column += kLanes) {
-        const Lanes value = load(sums[r] + column);
-        if (p.output == Output::store_elements) {
-          finish(value, p, row + r, column, static_cast<Bf16*>(p.c));
-        } else {
-          finish(value, p, row + r, column, static_cast<float*>(p.c));
-        }
-      }
+      for (std::size_t column = 0; column < kWidth; column += kLanes)
+        finish(load(sums[r] + column), p, row + r, first + column, c);
     }
-  });
+  };
+  if (p.output == Output::store_elements) {
+    finish_all(static_cast<Bf16*>(p.c));
+  } else {
+    finish_all(static_cast<float*>(p.c));
+  }
 }
+
+/// Panels one after another for the same few rows, which stay in the nearest cache.
 template <>
 void product<Bf16>(const PanelProduct& p) {
   const TileUse<Bf16> tiles;
-  if (p.width == 48) return tile_product<3>(p);
-  if (p.width == 32) return tile_product<2>(p);
-  tile_product<1>(p);
+  for_tile_rows(p.rows, [&]<int kRowTiles>(std::size_t row, std::size_t rows) {
+    for (std::size_t first = 0; first < p.columns; first += kPanelColumns) {
+      const std::size_t width = width_at(p, first);
+      if (width == 48) {
+        tile_product<kRowTiles, 3>(p, row, rows, first);
+      } else if (width == 32) {
+        tile_product<kRowTiles, 2>(p, row, rows, first);
+      } else {
+        tile_product<kRowTiles, 1>(p, row, rows, first);
+      }
+    }
+  });
 }
 
 /// Whole tiles only: the arrays have room for them.
