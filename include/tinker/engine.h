@@ -97,16 +97,18 @@ class LocalTrainer {
   [[nodiscard]] Result<ForwardBackwardOutput> forward(std::span<const Datum> data,
                                                       LossFn loss,
                                                       const LossFnConfig& config = {}) const;
+  /// With a loss of one's own, evaluated beside the model.
+  [[nodiscard]] Result<ForwardBackwardOutput> forward(std::span<const Datum> data,
+                                                      const loss::Formula& formula) const;
   /// The same, and the gradients, which are added up until the next `optim_step`. If it fails, they
   /// are as they were.
   Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
                                                  LossFn loss,
                                                  const LossFnConfig& config = {}) const;
-  /// With a loss of one's own, evaluated beside the model.
   Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
                                                  const loss::Formula& formula) const;
-  /// Metrics: "unclipped_grad_l2:mean". Fails for gradients that are not finite, and leaves
-  /// everything as it was.
+  /// Metrics: "unclipped_grad_l2:mean". Fails for gradients that are not finite and for settings
+  /// that make no sense as float32, such as an `eps` of 0, and leaves everything as it was.
   Result<OptimStepResponse> optim_step(const AdamParams& params) const;
   /// The same by another optimizer: `optim_step(MuonParams{.learning_rate = 3e-4})`. Once a run has
   /// taken a step with one of them, the other is refused: `load` without the optimizer's state
@@ -121,27 +123,31 @@ class LocalTrainer {
 
   /// Bytes that a call over these data takes at most, besides the weights: what
   /// `EngineOptions::training_bytes` limits. It grows with the tokens that go through the layers
-  /// together (2048, or a longer sequence alone) and, slightly, with the data. Fails as the call
-  /// would for data that are not tokens.
+  /// together (2048, or a longer sequence alone) and, slightly, with the data. Where it is too
+  /// much, layers are computed again on the way back, which takes less. Fails as the call would for
+  /// data that are not tokens.
   [[nodiscard]] Result<std::size_t> memory_needed(std::span<const Datum> data) const;
   /// Bytes that the training calls of all adapters of this engine have taken, and keep for the next
   /// ones.
   [[nodiscard]] std::size_t memory_used() const;
 
-  /// What it is now; later steps do not change it. Constant time.
+  /// What it is now; later steps do not change it. Nothing is copied: it waits for its turn, as all
+  /// calls do, and takes no time then.
   [[nodiscard]] AdapterSnapshot snapshot() const;
 
   /// Makes `folder` a checkpoint: adapter_model.safetensors and adapter_config.json as PEFT has
   /// them, optimizer.safetensors, and checkpoint_complete, which is empty. Until all of it is on
-  /// the disk, `folder` is what it was; a checkpoint that was there is replaced, anything else is
-  /// refused. Gradients that no step has used are not in it. Fails with `io_error` for what cannot
-  /// be written.
+  /// the disk, `folder` is what it was. A folder that is there is replaced if it is empty or holds
+  /// nothing but these files; otherwise it fails with `invalid_argument`, and names what else is
+  /// there. Gradients that no step has used are not in it. Fails with `io_error` for what cannot be
+  /// written.
   Result<void> save(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
-  /// gradients that no step has used. Fails with `invalid_argument`, and names the file, the member
-  /// or the tensor, if the checkpoint is not complete, has another rank, alpha or other matrices,
-  /// or lacks a state that is asked for; nothing is changed then.
+  /// gradients that no step has used. All of it is of one checkpoint, also while another takes its
+  /// place. Fails with `invalid_argument`, and names the file, the member or the tensor, if the
+  /// checkpoint is not complete, has another rank, alpha or other matrices, numbers that are not
+  /// finite, or lacks a state that is asked for; nothing is changed then.
   Result<void> load(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
 
@@ -154,8 +160,9 @@ class LocalTrainer {
   std::shared_ptr<State> state_;
 };
 
-/// A loaded model. A handle: copies share it. Thread-safe: calls take turns, and samples that are
-/// asked for at the same time are computed together.
+/// A loaded model. A handle: copies share it. Thread-safe: calls take turns in the order in which
+/// they come. Samples that are asked for at the same time are computed together, a token of each at
+/// a time, and other calls come between those steps.
 class Engine {
  public:
   /// From a Hugging Face folder or a GGUF file. Fails with `invalid_argument`, and names the file,
@@ -181,7 +188,9 @@ class Engine {
                                            const ExportOptions& options = {}) const;
 
   /// One request. `base_model`, `model_path` and `sampling_session_id` are not looked at: the
-  /// snapshot says what to sample from. Asked to stop, it fails with `cancelled` within a step.
+  /// snapshot says what to sample from; it may be of another engine with the same model, precision
+  /// and kernels. Without `max_tokens` an answer may be as long as the model's context and the
+  /// cache allow. Asked to stop, it fails with `cancelled` within a step.
   [[nodiscard]] Result<SampleResponse> sample(const SampleRequest& request,
                                               const AdapterSnapshot& from = {},
                                               const std::stop_token& stop = {}) const;

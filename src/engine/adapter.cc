@@ -3,12 +3,15 @@
 #include <cmath>
 #include <utility>
 
+#include "base/strings.h"
 #include "engine/counter_random.h"
 #include "tinker/check.h"
 
 namespace tinker::engine {
 namespace {
 
+/// Beyond any model's width, and small enough to count parameters with.
+constexpr std::size_t kMostRank = std::size_t{1} << 20U;
 constexpr std::array kGroupsOfLayer = {
     LoraGroup::qkv, LoraGroup::o, LoraGroup::gate_up, LoraGroup::down};
 
@@ -31,12 +34,10 @@ Error invalid(std::string message) {
 
 Result<std::shared_ptr<const LoraLayout>> LoraLayout::create(const ModelConfig& model,
                                                              const LoraShape& config) {
-  if (config.rank == 0 || config.rank > model.hidden_size) {
-    return invalid("rank is " + std::to_string(config.rank) + "; expected 1 to " +
-                   std::to_string(model.hidden_size) + ", the width of the model");
-  }
+  if (config.rank == 0 || config.rank > kMostRank)
+    return invalid(base::concat("rank is ", config.rank, "; expected 1 to ", kMostRank));
   if (!std::isfinite(config.alpha) || config.alpha <= 0) {
-    return invalid("alpha is " + std::to_string(config.alpha) + "; expected a positive number");
+    return invalid(base::concat("alpha is ", config.alpha, "; expected a positive number"));
   }
   if (!config.train_attn && !config.train_mlp && !config.train_unembed) {
     return invalid(
@@ -70,6 +71,11 @@ Result<std::shared_ptr<const LoraLayout>> LoraLayout::create(const ModelConfig& 
 
 bool LoraLayout::has(LoraGroup group) const noexcept {
   return is_trained(config_, group);
+}
+
+bool LoraLayout::fits(const ModelConfig& model) const {
+  const auto expected = create(model, config_);
+  return expected.ok() && (*expected)->modules_ == modules_;
 }
 
 const LoraModule& LoraLayout::module(std::size_t layer, LoraGroup group, std::size_t member) const {
@@ -142,6 +148,7 @@ std::shared_ptr<const Adapter> Adapter::with_values(const Model& model,
                                                     ThreadPool& threads) {
   TINKER_CHECK(values.size() == layout->parameters());
   const std::shared_ptr<Adapter> out(new Adapter());
+  out->kernels_ = &model.kernels();
   out->layout_ = std::move(layout);
   out->values_ = std::move(values);
   out->padded_rank_ = round_up(out->layout_->config().rank, model.kernels().step);
@@ -154,6 +161,21 @@ std::shared_ptr<const Adapter> Adapter::with_values(const Model& model,
         pack(model.kernels(), *out->layout_, out->values(), index / kLayerGroups, group);
   });
   return out;
+}
+
+std::size_t Adapter::bytes(const Kernels& kernels, const LoraLayout& layout) {
+  const std::size_t rank = round_up(layout.config().rank, kernels.step);
+  std::size_t out = layout.parameters() * sizeof(float);
+  for (const auto& module : layout.modules()) {
+    for (const std::size_t side : {module.in, module.out}) {
+      out += PackedMatrix::bytes(kernels, rank, side) + PackedMatrix::bytes(kernels, side, rank);
+    }
+  }
+  return out;
+}
+
+bool Adapter::fits(const Model& model) const {
+  return kernels_ == &model.kernels() && layout_->fits(model.config());
 }
 
 const PackedGroup* Adapter::find(std::size_t layer, LoraGroup group) const {

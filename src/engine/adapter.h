@@ -61,7 +61,7 @@ struct LoraModule {
 /// Immutable.
 class LoraLayout {
  public:
-  /// Fails with `invalid_argument` for a rank of 0 or beyond the model, or when nothing would be
+  /// Fails with `invalid_argument` for a rank of 0 or beyond 2^20, or when nothing would be
   /// trained.
   static Result<std::shared_ptr<const LoraLayout>> create(const ModelConfig& model,
                                                           const LoraShape& config);
@@ -73,6 +73,8 @@ class LoraLayout {
   [[nodiscard]] std::size_t parameters() const noexcept { return parameters_; }
   [[nodiscard]] std::span<const LoraModule> modules() const noexcept { return modules_; }
   [[nodiscard]] bool has(LoraGroup group) const noexcept;
+  /// Whether a model of this shape has the matrices that are adapted.
+  [[nodiscard]] bool fits(const ModelConfig& model) const;
   /// Requires that the group of it is there. For the head, any layer will do.
   [[nodiscard]] const LoraModule& module(std::size_t layer,
                                          LoraGroup group,
@@ -110,6 +112,11 @@ class Adapter {
                                                     Floats values,
                                                     ThreadPool& threads);
 
+  /// What such an adapter takes.
+  static std::size_t bytes(const Kernels& kernels, const LoraLayout& layout);
+
+  /// Whether the model can use it: one of this shape, computed by the same kernels.
+  [[nodiscard]] bool fits(const Model& model) const;
   [[nodiscard]] const LoraLayout& layout() const noexcept { return *layout_; }
   [[nodiscard]] const std::shared_ptr<const LoraLayout>& shared_layout() const noexcept {
     return layout_;
@@ -123,6 +130,7 @@ class Adapter {
  private:
   Adapter() = default;
 
+  const Kernels* kernels_ = nullptr;
   std::shared_ptr<const LoraLayout> layout_;
   Floats values_;
   std::size_t padded_rank_ = 0;

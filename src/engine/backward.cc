@@ -64,8 +64,7 @@ void Backward::begin(const PassShape& shape,
     }
   }
   if (shape.fits(shape_)) return;
-  shape_ = {};  // until there is memory for it
-  arena_ = {};
+  release();
   arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
   shape_ = shape;
 }

@@ -42,6 +42,11 @@ class Backward {
   static std::size_t bytes(const Model& model, ThreadPool& threads, const PassShape& shape);
 
   [[nodiscard]] std::size_t bytes_held() const noexcept;
+  /// Gives the arrays back, until the next batch.
+  void release() {
+    shape_ = {};
+    arena_ = {};
+  }
 
   /// Must be called before the layers of a batch. `gradients` is as long as the adapter's
   /// parameters.

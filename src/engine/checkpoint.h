@@ -17,7 +17,7 @@ namespace tinker::engine {
 
 /// Makes the folder, without the optimizer's state if there is none. Until all of it is on the
 /// disk, `folder` is what it was. Fails with `invalid_argument` for a folder that is there and
-/// holds something other than an adapter, with `io_error` for what cannot be written.
+/// holds anything but these files, with `io_error` for what cannot be written.
 Result<void> save_checkpoint(const std::filesystem::path& folder,
                              const Adapter& adapter,
                              const OptimizerState* optimizer,
@@ -29,8 +29,10 @@ struct Checkpoint {
   OptimizerState optimizer = {};  ///< A new one unless it was asked for.
 };
 
-/// Fails with `invalid_argument`, and names the file, the member or the tensor, for what is not
-/// complete, not an adapter of this model, or lacks what is asked for.
+/// All of it is of one checkpoint, also while another takes its place. Fails with
+/// `invalid_argument`, and names the file, the member or the tensor, for what is not complete, not
+/// an adapter of this model, has numbers that are not finite or second moments below 0, or lacks
+/// what is asked for; with `io_error` for a folder that cannot be opened, or is always another.
 Result<Checkpoint> load_checkpoint(const std::filesystem::path& folder,
                                    const ModelConfig& model,
                                    CheckpointParts parts);

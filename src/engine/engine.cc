@@ -20,9 +20,30 @@
 #include "tinker/rng.h"
 
 namespace tinker {
+namespace {
 
-/// One thread computes at a time. Who wants samples leaves the request here, and whoever finds
-/// nobody computing takes the next step for all.
+constexpr std::size_t kMostThreads = 1024;
+constexpr std::size_t kMiB = std::size_t{1} << 20U;
+
+Error invalid(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+Error failure_of(const std::exception& thrown) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
+  return {.code = ErrorCode::internal, .message = is_memory ? "out of memory" : thrown.what()};
+}
+
+/// Before memory is taken that the machine may not have: it would end the program, not the call.
+Result<void> check_room(std::string_view what, std::size_t needed, std::size_t room) {
+  if (needed <= room) return {};
+  return invalid(base::concat(
+      what, " needs ", (needed + kMiB - 1) / kMiB, " MiB, and ", room / kMiB, " MiB are left"));
+}
+
+}  // namespace
+
+/// One thread computes at a time, in the order in which they came. Who wants samples leaves the
+/// request here; one of those that wait takes the next step for all, and then lets others in.
 struct Engine::State {
   /// A request that waits, or its answer. Both belong to the thread that computes, until the mutex
   /// says that it is answered.
@@ -47,21 +68,15 @@ struct Engine::State {
             model, *threads, {.cache_bytes = given.cache_bytes, .token_bytes = given.token_bytes}) {
   }
 
-  /// Calls f while nobody else computes.
+  /// Calls f, which gives a `Result`, while nobody else computes.
   template <typename F>
-  auto compute(F f) {
+  auto compute(F f) -> decltype(f()) {
     std::unique_lock lock(mutex);
-    free.wait(lock, [&] { return !is_computing; });
     const Turn turn(*this, lock);
-    using Out = decltype(f());
-    if constexpr (std::is_constructible_v<Out, Error>) {
-      try {
-        return f();
-      } catch (const std::bad_alloc&) {
-        return Out(Error{.code = ErrorCode::internal, .message = "out of memory"});
-      }
-    } else {
+    try {
       return f();
+    } catch (const std::exception& thrown) {
+      return failure_of(thrown);
     }
   }
 
@@ -73,16 +88,27 @@ struct Engine::State {
       return std::ranges::all_of(asked, [](const auto& one) { return one->is_answered; });
     };
     for (;;) {
-      free.wait(lock, [&] { return !is_computing || is_done(); });
+      free.wait(lock, [&] { return !is_sampling || is_done(); });
       if (is_done()) return;
-      const auto mine = std::exchange(arrivals, {});
+      const Lead lead(*this);
       const Turn turn(*this, lock);
-      for (const auto& one : mine) submit(one);
-      cancel_stopped();
-      sampler.step();
+      step();
     }
   }
 
+  std::uint64_t next_seed() {
+    const std::lock_guard lock(mutex);
+    return rng.next();
+  }
+
+  /// Whether there is memory for an adapter and its gradients.
+  [[nodiscard]] Result<void> check_adapter(const engine::LoraLayout& layout) const {
+    const std::size_t needed =
+        engine::Adapter::bytes(model->kernels(), layout) + layout.parameters() * sizeof(float);
+    return check_room(base::concat("an adapter of rank ", layout.config().rank),
+                      needed,
+                      engine::available_memory());
+  }
   /// Requires that it is called by `compute`.
   std::shared_ptr<const engine::Adapter> adapter_of(engine::Checkpoint& saved) const {
     return engine::Adapter::with_values(*model, saved.layout, std::move(saved.values), *threads);
@@ -97,19 +123,23 @@ struct Engine::State {
 
   std::mutex mutex;
   std::condition_variable free;
-  bool is_computing = false;
+  std::uint64_t last_ticket = 0;
+  std::uint64_t served = 0;  // the ticket whose owner computes, or may
+  bool is_sampling = false;  // somebody takes the next step, or waits for its turn to do so
   std::vector<std::shared_ptr<Asked>> arrivals;
+  Rng rng = Rng::from_entropy();
   // Of the thread that computes:
   std::vector<std::shared_ptr<Asked>> running;
   std::vector<std::shared_ptr<Asked>> answered;
-  Rng rng = Rng::from_entropy();
 
  private:
-  /// While it lives, this thread computes, without the lock; then others may, whatever happened.
+  /// While it lives, this thread computes, without the lock; then the next one may, whatever
+  /// happened.
   class Turn {
    public:
     Turn(State& state, std::unique_lock<std::mutex>& lock) : state_(state), lock_(lock) {
-      state_.is_computing = true;
+      const std::uint64_t ticket = state_.last_ticket++;
+      state_.free.wait(lock_, [&] { return state_.served == ticket; });
       lock_.unlock();
     }
     Turn(const Turn&) = delete;
@@ -117,7 +147,7 @@ struct Engine::State {
     ~Turn() {
       lock_.lock();
       for (const auto& one : std::exchange(state_.answered, {})) one->is_answered = true;
-      state_.is_computing = false;
+      ++state_.served;
       state_.free.notify_all();
     }
 
@@ -126,15 +156,47 @@ struct Engine::State {
     std::unique_lock<std::mutex>& lock_;
   };
 
+  /// While it lives, others leave the steps of the sampler to this thread. Requires the lock at its
+  /// beginning and at its end.
+  class Lead {
+   public:
+    explicit Lead(State& state) : state_(state) { state_.is_sampling = true; }
+    Lead(const Lead&) = delete;
+    Lead& operator=(const Lead&) = delete;
+    ~Lead() { state_.is_sampling = false; }
+
+   private:
+    State& state_;
+  };
+
+  /// One step for all that is asked for. Nothing escapes: what cannot go on is answered.
+  void step() {
+    std::vector<std::shared_ptr<Asked>> arrived;
+    {
+      const std::lock_guard lock(mutex);
+      arrived.swap(arrivals);
+    }
+    for (const auto& one : arrived) submit(one);
+    cancel_stopped();
+    try {
+      sampler.step();
+    } catch (const std::exception& thrown) {
+      cancel(failure_of(thrown), [](const Asked& /*one*/) { return true; });
+    }
+  }
   void submit(const std::shared_ptr<Asked>& one) {
-    const auto id = sampler.submit(std::move(one->job), [this, one](Result<SampleResponse> answer) {
-      end(one, std::move(answer));
-    });
     running.push_back(one);
-    if (id.ok()) {
-      one->id = *id;
-    } else {
-      end(one, id.error());
+    try {
+      const auto id = sampler.submit(
+          std::move(one->job),
+          [this, one](Result<SampleResponse> answer) { end(one, std::move(answer)); });
+      if (id.ok()) {
+        one->id = *id;
+      } else {
+        end(one, id.error());
+      }
+    } catch (const std::exception& thrown) {
+      end(one, failure_of(thrown));
     }
   }
   void end(const std::shared_ptr<Asked>& one, Result<SampleResponse> answer) {
@@ -142,12 +204,17 @@ struct Engine::State {
     answered.push_back(one);
     std::erase(running, one);
   }
-  void cancel_stopped() {
+  template <typename F>
+  void cancel(const Error& why, F applies) {
     for (const auto& one : std::vector(running)) {
-      if (!one->stop.stop_requested()) continue;
+      if (!applies(*one)) continue;
       sampler.cancel(*one->id);
-      end(one, Error{.code = ErrorCode::cancelled, .message = "asked to stop"});
+      end(one, why);
     }
+  }
+  void cancel_stopped() {
+    cancel({.code = ErrorCode::cancelled, .message = "asked to stop"},
+           [](const Asked& one) { return one.stop.stop_requested(); });
   }
 };
 
@@ -165,22 +232,31 @@ struct LocalTrainer::State {
     });
   }
 
+  template <typename Params>
+  Result<OptimStepResponse> step(const Params& params) {
+    return engine->compute([&]() -> Result<OptimStepResponse> {
+      TINKER_TRY(check_room("a step", run.bytes_of_step(), engine::available_memory()));
+      return run.step(params);
+    });
+  }
+
   std::shared_ptr<Engine::State> engine;
   engine::TrainingRun run;
 
  private:
+  /// Layers are computed again where keeping them would be too much.
   [[nodiscard]] Result<void> check_memory(std::span<const Datum> data) const {
-    constexpr std::size_t kMiB = std::size_t{1} << 20U;
-    TINKER_TRY(const std::size_t needed, run.bytes_needed(data));
-    const std::size_t held = engine->trainer.bytes_held();
+    auto& trainer = engine->trainer;
     const std::size_t limit = engine->options.training_bytes != 0
                                   ? engine->options.training_bytes
-                                  : engine::available_memory() + held;
-    if (needed <= limit) return {};
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "this batch needs " + std::to_string((needed + kMiB - 1) / kMiB) +
-                            " MiB, and " + std::to_string(limit / kMiB) +
-                            " MiB are left; its longest sequence decides"};
+                                  : engine::available_memory() + trainer.bytes_held();
+    trainer.let_keep_layers(true);
+    TINKER_TRY(std::size_t needed, run.bytes_needed(data));
+    if (needed > limit) {
+      trainer.let_keep_layers(false);
+      TINKER_TRY(needed, run.bytes_needed(data));
+    }
+    return check_room("this batch, whose longest sequence decides,", needed, limit);
   }
 };
 
@@ -189,6 +265,11 @@ Result<ForwardBackwardOutput> LocalTrainer::forward(std::span<const Datum> data,
                                                     const LossFnConfig& config) const {
   TINKER_TRY(const auto token_loss, engine::TokenLoss::create(loss, config));
   return state_->compute(data, [&] { return state_->run.run(data, token_loss, false); });
+}
+
+Result<ForwardBackwardOutput> LocalTrainer::forward(std::span<const Datum> data,
+                                                    const loss::Formula& formula) const {
+  return state_->compute(data, [&] { return state_->run.run(data, formula, false); });
 }
 
 Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Datum> data,
@@ -200,23 +281,27 @@ Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Dat
 
 Result<ForwardBackwardOutput> LocalTrainer::forward_backward(std::span<const Datum> data,
                                                              const loss::Formula& formula) const {
-  return state_->compute(data, [&] { return state_->run.run(data, formula); });
+  return state_->compute(data, [&] { return state_->run.run(data, formula, true); });
 }
 
 Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) const {
-  return state_->engine->compute([&] { return state_->run.step(params); });
+  return state_->step(params);
 }
 
 Result<std::size_t> LocalTrainer::memory_needed(std::span<const Datum> data) const {
-  return state_->engine->compute([&] { return state_->run.bytes_needed(data); });
+  return state_->engine->compute([&] {
+    state_->engine->trainer.let_keep_layers(true);
+    return state_->run.bytes_needed(data);
+  });
 }
 
 std::size_t LocalTrainer::memory_used() const {
-  return state_->engine->compute([&] { return state_->engine->trainer.bytes_held(); });
+  return *state_->engine->compute(
+      [&]() -> Result<std::size_t> { return state_->engine->trainer.bytes_held(); });
 }
 
 Result<OptimStepResponse> LocalTrainer::muon_step(const MuonParams& params) const {
-  return state_->engine->compute([&] { return state_->run.step(params); });
+  return state_->step(params);
 }
 
 Result<OptimStepResponse> LocalTrainer::requested_step(const OptimParams& params) const {
@@ -229,19 +314,20 @@ Result<OptimStepResponse> LocalTrainer::requested_step(const OptimParams& params
 }
 
 AdapterSnapshot LocalTrainer::snapshot() const {
-  return state_->engine->compute([&] { return AdapterSnapshot(state_->run.adapter()); });
+  return *state_->engine->compute(
+      [&]() -> Result<AdapterSnapshot> { return AdapterSnapshot(state_->run.adapter()); });
 }
 
 Result<void> LocalTrainer::save(const std::filesystem::path& folder, CheckpointParts parts) const {
   // Copied, so that others may compute while it is written.
   std::shared_ptr<const engine::Adapter> adapter;
   std::optional<engine::OptimizerState> optimizer;
-  state_->engine->compute([&] {
+  TINKER_TRY(state_->engine->compute([&]() -> Result<void> {
     adapter = state_->run.adapter();
     if (parts == CheckpointParts::weights_and_optimizer)
       optimizer = engine::copy_of(state_->run.optimizer());
-    return true;
-  });
+    return {};
+  }));
   return engine::save_checkpoint(
       folder, *adapter, optimizer ? &*optimizer : nullptr, state_->engine->source.string());
 }
@@ -264,23 +350,33 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
   TINKER_TRY(const auto path, engine::choose_cpu_path(name));
   const auto precision =
       options.precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16;
-  const std::size_t processors = std::max(1U, std::thread::hardware_concurrency());
-  auto threads =
-      std::make_unique<engine::ThreadPool>(options.threads != 0 ? options.threads : processors);
+  const auto& kernels = engine::kernels_of(path, precision);
+  if (options.threads > kMostThreads) {
+    return invalid(
+        base::concat("threads is ", options.threads, "; expected at most ", kMostThreads));
+  }
+  const std::size_t processors =
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), std::size_t{1}, kMostThreads);
   TINKER_TRY(const auto files, engine::ModelFiles::open(model));
-  TINKER_TRY(auto loaded,
-             engine::Model::load(files, engine::kernels_of(path, precision), *threads));
+  TINKER_TRY(check_room(
+      model.string(), engine::Model::bytes(files.config(), kernels), engine::available_memory()));
   std::error_code error;
   auto source = std::filesystem::absolute(model, error);
   if (error) source = model;
-  return Engine(
-      std::make_shared<State>(std::move(threads), std::move(loaded), std::move(source), options));
+  try {
+    auto threads =
+        std::make_unique<engine::ThreadPool>(options.threads != 0 ? options.threads : processors);
+    TINKER_TRY(auto loaded, engine::Model::load(files, kernels, *threads));
+    return Engine(
+        std::make_shared<State>(std::move(threads), std::move(loaded), std::move(source), options));
+  } catch (const std::exception& thrown) {  // no memory, or no threads
+    return failure_of(thrown).with_context(model.string());
+  }
 }
 
 Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
   if (config.rank < 1) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "rank is " + std::to_string(config.rank) + "; expected at least 1"};
+    return invalid(base::concat("rank is ", config.rank, "; expected at least 1"));
   }
   TINKER_TRY(auto layout,
              engine::LoraLayout::create(state_->model->config(),
@@ -289,7 +385,8 @@ Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
                                          .train_mlp = config.train_mlp,
                                          .train_unembed = config.train_unembed}));
   return state_->compute([&]() -> Result<LocalTrainer> {
-    const std::uint64_t seed = config.seed ? config.seed->bits() : state_->rng.next();
+    TINKER_TRY(state_->check_adapter(*layout));
+    const std::uint64_t seed = config.seed ? config.seed->bits() : state_->next_seed();
     auto adapter =
         engine::Adapter::create(*state_->model, std::move(layout), seed, *state_->threads);
     return LocalTrainer(std::make_shared<LocalTrainer::State>(state_, std::move(adapter)));
@@ -299,7 +396,8 @@ Result<LocalTrainer> Engine::create_adapter(const LoraConfig& config) const {
 Result<LocalTrainer> Engine::load_adapter(const std::filesystem::path& folder,
                                           CheckpointParts parts) const {
   TINKER_TRY(auto saved, engine::load_checkpoint(folder, state_->model->config(), parts));
-  return state_->compute([&] {
+  return state_->compute([&]() -> Result<LocalTrainer> {
+    TINKER_TRY(state_->check_adapter(*saved.layout));
     auto trainer = std::make_shared<LocalTrainer::State>(state_, state_->adapter_of(saved));
     trainer->run.restore(trainer->run.adapter(), std::move(saved.optimizer));
     return LocalTrainer(std::move(trainer));
@@ -309,7 +407,8 @@ Result<LocalTrainer> Engine::load_adapter(const std::filesystem::path& folder,
 Result<AdapterSnapshot> Engine::load_snapshot(const std::filesystem::path& folder) const {
   TINKER_TRY(auto saved,
              engine::load_checkpoint(folder, state_->model->config(), CheckpointParts::weights));
-  return state_->compute([&] { return AdapterSnapshot(state_->adapter_of(saved)); });
+  return state_->compute(
+      [&]() -> Result<AdapterSnapshot> { return AdapterSnapshot(state_->adapter_of(saved)); });
 }
 
 Result<void> Engine::export_merged(const AdapterSnapshot& from,
@@ -317,8 +416,7 @@ Result<void> Engine::export_merged(const AdapterSnapshot& from,
                                    const ExportOptions& options) const {
   TINKER_TRY(const auto base, engine::ModelFiles::open(state_->source));
   if (base.config() != state_->model->config()) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = state_->source.string() + " is no longer the model that was loaded"};
+    return invalid(state_->source.string() + " is no longer the model that was loaded");
   }
   // Threads of its own, so that others may compute with those of the engine.
   engine::ThreadPool threads(state_->threads->size());
@@ -350,8 +448,7 @@ std::vector<Result<SampleResponse>> Engine::sample(std::span<const SampleRequest
   std::vector<std::shared_ptr<State::Asked>> asked;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const auto& seed = requests[i].sampling_params.seed;
-    const std::uint64_t bits =
-        seed ? seed->bits() : state_->compute([&] { return state_->rng.next(); });
+    const std::uint64_t bits = seed ? seed->bits() : state_->next_seed();
     asked.push_back(std::make_shared<State::Asked>(State::Asked{
         .job = {.adapter = from[i].adapter_, .request = requests[i], .seed = bits}, .stop = stop}));
   }

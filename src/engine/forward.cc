@@ -67,8 +67,7 @@ void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
   }
   rope_.reserve(positions);
   if (shape.fits(shape_)) return;
-  shape_ = {};  // until there is memory for it
-  arena_ = {};
+  release();
   arena_ = make_arena([&](Arena& arena) { plan(ActivationPlan(model_, shape), arena); });
   shape_ = shape;
 }

@@ -52,6 +52,11 @@ class Forward {
   static std::size_t bytes(const Model& model, ThreadPool& threads, const PassShape& shape);
 
   [[nodiscard]] std::size_t bytes_held() const noexcept { return arena_.used(); }
+  /// Gives the arrays back, until the next batch.
+  void release() {
+    shape_ = {};
+    arena_ = {};
+  }
 
   /// Must be called before the layers of a batch; the spans must live as long as it is computed.
   void begin(const TokenBatch& batch, const PassShape& shape);

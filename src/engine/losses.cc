@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/strings.h"
+
 namespace tinker::engine {
 namespace {
 
@@ -63,12 +65,34 @@ Result<double> setting(LossFn kind,
   return *number;
 }
 
+/// "a sparse tensor of float32 and shape [2, 3]"
+std::string text_of(const TensorData& tensor) {
+  std::string shape;
+  for (const auto size :
+       tensor.shape().value_or(TensorData::Shape{static_cast<std::int64_t>(tensor.size())}))
+    shape += base::concat(shape.empty() ? "" : ", ", size);
+  return base::concat(tensor.is_sparse() ? "a sparse" : "a dense",
+                      " tensor of ",
+                      to_string(tensor.dtype()),
+                      " and shape [",
+                      shape,
+                      "]");
+}
+
+/// How many numbers a tensor has when all are written out. Requires that it is valid.
+std::size_t cells_of(const TensorData& tensor) {
+  if (!tensor.is_sparse()) return tensor.size();
+  std::size_t out = 1;
+  for (const auto size : *tensor.shape()) out *= static_cast<std::size_t>(size);
+  return out;
+}
+
 /// A float per position. Requires that the datum has it.
 Result<std::vector<float>> floats_of(const Datum& datum, std::string_view name, std::size_t size) {
   const auto& tensor = datum.loss_fn_inputs.find(name)->second;
   const std::string where = "loss_fn_inputs." + std::string(name);
   if (tensor.dtype() != TensorDtype::float32 || tensor.is_sparse()) {
-    return invalid(where + " must be a dense tensor of float32");
+    return invalid(where + " is " + text_of(tensor) + "; expected a dense one of float32");
   }
   if (tensor.size() != size) {
     return invalid(where + " has " + std::to_string(tensor.size()) + " elements; expected " +
@@ -90,7 +114,7 @@ Result<void> check_rows(const TensorData& tensor, std::string_view name, std::si
 Result<void> read_targets(const TensorData& targets, ScoredSequence& out) {
   const std::size_t n = out.tokens.size();
   if (targets.dtype() != TensorDtype::int64)
-    return invalid("loss_fn_inputs.target_tokens must be a tensor of int64");
+    return invalid("loss_fn_inputs.target_tokens is " + text_of(targets) + "; expected int64");
   for (const auto id : targets.ints()) {
     if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
       return invalid("loss_fn_inputs.target_tokens has " + std::to_string(id) +
@@ -98,10 +122,24 @@ Result<void> read_targets(const TensorData& targets, ScoredSequence& out) {
     }
     out.targets.push_back(static_cast<std::int32_t>(id));
   }
-  TINKER_TRY(check_rows(targets, "target_tokens", n));
   if (out.targets.size() == n) return {};
   for (std::size_t i = 0; i <= n; ++i) out.offsets.push_back(i * (out.targets.size() / n));
   return {};
+}
+
+/// Reads a weight for each of the targets.
+Result<std::vector<float>> read_weights(const TensorData& weights, const ScoredSequence& sequence) {
+  TINKER_TRY(check_rows(weights, "weights", sequence.tokens.size()));
+  // Before they are written out: a few bytes can claim any shape.
+  if (cells_of(weights) != sequence.targets.size()) {
+    return invalid(base::concat("loss_fn_inputs.weights has ",
+                                cells_of(weights),
+                                " elements; expected ",
+                                sequence.targets.size(),
+                                ", one per target token"));
+  }
+  TINKER_TRY(const auto dense, weights.to_dense());
+  return std::vector<float>(dense.floats().begin(), dense.floats().end());
 }
 
 /// Where there is nothing to gain.
@@ -133,8 +171,8 @@ Result<TokenLoss> TokenLoss::create(LossFn kind, const LossFnConfig& config) {
   TINKER_TRY(const double high, setting(kind, config, "clip_high_threshold", is_cispo ? 4.0 : 1.2));
   TINKER_TRY(const double beta, setting(kind, config, "beta", 0.05));
   if (low > high) {
-    return invalid(std::string(name_of(kind)) + ": clip_low_threshold " + std::to_string(low) +
-                   " is above clip_high_threshold " + std::to_string(high));
+    return invalid(base::concat(
+        name_of(kind), ": clip_low_threshold ", low, " is above clip_high_threshold ", high));
   }
   return TokenLoss(kind, low, high, beta);
 }
@@ -154,7 +192,9 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
   }
   Inputs out;
   TINKER_TRY(out.sequence.tokens, datum.model_input.to_tokens());
-  TINKER_TRY(out.targets, datum.loss_fn_inputs.find("target_tokens")->second.to_dense());
+  const auto& targets = datum.loss_fn_inputs.find("target_tokens")->second;
+  TINKER_TRY(check_rows(targets, "target_tokens", out.sequence.tokens.size()));
+  TINKER_TRY(out.targets, targets.to_dense());
   TINKER_TRY(read_targets(out.targets, out.sequence));
   const std::size_t n = out.sequence.tokens.size();
   if (kind_ == LossFn::cross_entropy) {
@@ -162,14 +202,8 @@ Result<TokenLoss::Inputs> TokenLoss::read(const Datum& datum) const {
       out.weights.assign(out.sequence.targets.size(), 1.0F);
       return out;
     }
-    TINKER_TRY(const auto weights, datum.loss_fn_inputs.find("weights")->second.to_dense());
-    TINKER_TRY(check_rows(weights, "weights", n));
-    if (weights.size() != out.sequence.targets.size()) {
-      return invalid("loss_fn_inputs.weights has " + std::to_string(weights.size()) +
-                     " elements; expected " + std::to_string(out.sequence.targets.size()) +
-                     ", one per target token");
-    }
-    out.weights.assign(weights.floats().begin(), weights.floats().end());
+    TINKER_TRY(out.weights,
+               read_weights(datum.loss_fn_inputs.find("weights")->second, out.sequence));
     out.sequence.inert = zeros_of(out.weights);
     return out;
   }

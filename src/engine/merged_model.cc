@@ -107,9 +107,7 @@ Result<void> check(const Path& folder, const MergedModel& merged) {
   if (std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error))
     return invalid(base::concat(folder.string(), " is there and not empty; it is not replaced"));
   if (merged.adapter == nullptr) return {};
-  const auto& layout = merged.adapter->layout();
-  const auto expected = LoraLayout::create(merged.base.config(), layout.config());
-  if (expected.ok() && std::ranges::equal((*expected)->modules(), layout.modules())) return {};
+  if (merged.adapter->layout().fits(merged.base.config())) return {};
   return invalid("the adapter is that of another model");
 }
 

@@ -155,6 +155,16 @@ std::size_t Model::bytes() const noexcept {
   return out;
 }
 
+std::size_t Model::bytes(const ModelConfig& config, const Kernels& kernels) {
+  const auto packed = [&](const MatrixSize& size) {
+    return PackedMatrix::bytes(kernels, size.out, size.in);
+  };
+  std::size_t layer = 0;
+  for (const auto projection : kAllProjections) layer += packed(size_of(config, projection));
+  const std::size_t table = packed({.out = config.vocab_size, .in = config.hidden_size});
+  return config.layers * layer + (config.tied_head ? 1 : 2) * table;
+}
+
 void RopeTable::reserve(std::size_t positions) {
   const std::size_t width = frequencies_.size();
   for (std::size_t position = cos_.size() / width; position < positions; ++position) {

@@ -68,6 +68,8 @@ class Model {
   /// What each pair of a head turns by from one position to the next: (head_dim / 2)
   [[nodiscard]] std::span<const float> frequencies() const noexcept { return frequencies_; }
   [[nodiscard]] std::size_t bytes() const noexcept;
+  /// What the matrices of such a model will take.
+  static std::size_t bytes(const ModelConfig& config, const Kernels& kernels);
 
  private:
   class Loader;

@@ -70,7 +70,7 @@ Square orthogonaliser(Square s, std::size_t rank) {
   return out;
 }
 
-/// A factor, its gradients and its momentum.
+/// A factor, its gradients and its momentum before the step.
 struct Factor {
   std::size_t rank = 0;
   std::size_t columns = 0;
@@ -87,7 +87,13 @@ struct Settings {
   float gradient_scale = 1;
 };
 
-/// Some columns of U = momentum m + (1 - momentum) g, Nesterov's. u: (rank, kBlock)
+/// What the momentum becomes by a gradient.
+float momentum_after(const Settings& settings, float m, float g) {
+  return settings.momentum * m + settings.rest * (settings.gradient_scale * g);
+}
+
+/// Some columns of U = momentum m + (1 - momentum) g, Nesterov's, with the m after the step. u:
+/// (rank, kBlock)
 void read_block(const Factor& factor,
                 const Settings& settings,
                 std::size_t begin,
@@ -97,17 +103,16 @@ void read_block(const Factor& factor,
     const float* const g = factor.g + r * factor.columns + begin;
     const float* const m = factor.m + r * factor.columns + begin;
     for (std::size_t i = 0; i < count; ++i)
-      u[r * kBlock + i] =
-          settings.momentum * m[i] + settings.rest * (settings.gradient_scale * g[i]);
+      u[r * kBlock + i] = momentum_after(settings, momentum_after(settings, m[i], g[i]), g[i]);
   }
 }
 
-void update_momentum(const Factor& factor, const Settings& settings) {
+void update_momentum(const Factor& factor, const Settings& settings) noexcept {
   for (std::size_t i = 0; i < factor.rank * factor.columns; ++i)
-    factor.m[i] =
-        settings.momentum * factor.m[i] + settings.rest * (settings.gradient_scale * factor.g[i]);
+    factor.m[i] = momentum_after(settings, factor.m[i], factor.g[i]);
 }
 
+/// The parameters, not the momentum.
 void update(const Factor& factor, const Settings& settings) {
   const std::size_t rank = factor.rank;
   std::vector<float> u(rank * kBlock);
@@ -118,7 +123,6 @@ void update(const Factor& factor, const Settings& settings) {
       f(begin, count);
     }
   };
-  update_momentum(factor, settings);
   Square s(rank * rank);
   for_blocks([&](std::size_t /*begin*/, std::size_t count) {
     for (std::size_t i = 0; i < rank; ++i) {
@@ -154,7 +158,7 @@ void update(const Factor& factor, const Settings& settings) {
 Result<void> check(const MuonParams& params) {
   TINKER_TRY(check_finite("learning_rate", params.learning_rate));
   TINKER_TRY(check_share("momentum", params.momentum));
-  TINKER_TRY(check_finite("weight_decay", params.weight_decay));
+  TINKER_TRY(check_decay(params.learning_rate, params.weight_decay));
   return check_clipping(params.grad_clip_norm);
 }
 
@@ -169,8 +173,8 @@ Result<StepReport> muon_step(const Model& model,
   TINKER_TRY(check(params));
   TINKER_TRY(const double norm, checked_norm(model.kernels(), threads, gradients, state.step + 1));
   const std::size_t n = gradients.size();
-  if (state.m.size() != n) state.m = Floats(n);
-  ++state.step;
+  const bool is_first = state.m.size() != n;
+  Floats first(is_first ? n : 0);
   const Settings settings = {
       .learning_rate = params.learning_rate,
       .momentum = static_cast<float>(params.momentum),
@@ -181,12 +185,12 @@ Result<StepReport> muon_step(const Model& model,
   Floats values(n);
   std::memcpy(values.data(), adapter.values().data(), n * sizeof(float));
   std::vector<Factor> factors;
-  const auto add = [&](std::size_t first, std::size_t columns) {
+  const auto add = [&](std::size_t begin, std::size_t columns) {
     factors.push_back({.rank = adapter.layout().config().rank,
                        .columns = columns,
-                       .g = gradients.data() + first,
-                       .m = state.m.data() + first,
-                       .values = values.data() + first});
+                       .g = gradients.data() + begin,
+                       .m = (is_first ? first : state.m).data() + begin,
+                       .values = values.data() + begin});
   };
   for (const auto& module : adapter.layout().modules()) {
     add(module.a, module.in);
@@ -196,9 +200,14 @@ Result<StepReport> muon_step(const Model& model,
   std::ranges::sort(factors, std::ranges::greater(), &Factor::columns);
   threads.run(factors.size(),
               [&](std::size_t index, std::size_t /*thread*/) { update(factors[index], settings); });
-  return StepReport{
-      .adapter = Adapter::with_values(model, adapter.shared_layout(), std::move(values), threads),
-      .gradient_norm = norm};
+  auto moved = Adapter::with_values(model, adapter.shared_layout(), std::move(values), threads);
+  // Nothing can fail any more.
+  threads.run(factors.size(), [&](std::size_t index, std::size_t /*thread*/) {
+    update_momentum(factors[index], settings);
+  });
+  if (is_first) state.m = std::move(first);
+  ++state.step;
+  return StepReport{.adapter = std::move(moved), .gradient_norm = norm};
 }
 
 }  // namespace tinker::engine

@@ -8,7 +8,7 @@
 namespace tinker::engine {
 
 /// One step of Muon on every factor of the adapter, each a matrix of its own: (rank, in) and
-/// (out, rank). Fails as `adam_step` does; the state is then as it was.
+/// (out, rank). Fails as `adam_step` does.
 Result<StepReport> muon_step(const Model& model,
                              ThreadPool& threads,
                              const Adapter& adapter,

@@ -56,11 +56,15 @@ float clipping_scale(double norm, double limit);
 Error refuse_setting(std::string_view name, double value, std::string_view expected);
 /// Fails unless 0 <= beta < 1.
 Result<void> check_share(std::string_view name, double beta);
+/// Fails unless it is finite as a float, which steps are computed in.
 Result<void> check_finite(std::string_view name, double value);
+/// The same of a weight decay, and of what it is together with the learning rate.
+Result<void> check_decay(double learning_rate, double weight_decay);
 Result<void> check_clipping(double grad_clip_norm);
 
 /// One step of AdamW, as torch computes it. Fails with `invalid_argument` for settings that make no
-/// sense and for gradients that are not finite; the state is then as it was.
+/// sense and for gradients that are not finite. Then, and if there is no memory for it, the state
+/// is as it was.
 Result<StepReport> adam_step(const Model& model,
                              ThreadPool& threads,
                              const Adapter& adapter,

@@ -14,7 +14,11 @@ PackedMatrix::PackedMatrix(const Kernels& kernels, std::size_t n, std::size_t k)
       padded_k_(round_up(k, kernels.step)),
       element_bytes_(kernels.element_bytes),
       group_(kernels.group),
-      data_(round_up(n, kLanes) * padded_k_ * kernels.element_bytes) {}
+      data_(bytes(kernels, n, k)) {}
+
+std::size_t PackedMatrix::bytes(const Kernels& kernels, std::size_t n, std::size_t k) {
+  return round_up(n, kLanes) * round_up(k, kernels.step) * kernels.element_bytes;
+}
 
 PackedMatrix::Panel PackedMatrix::panel(std::size_t index) const noexcept {
   const std::size_t first = index * kPanelColumns;

@@ -23,6 +23,8 @@ class PackedMatrix {
   PackedMatrix() = default;
   /// All zeros.
   PackedMatrix(const Kernels& kernels, std::size_t n, std::size_t k);
+  /// What such a matrix takes.
+  static std::size_t bytes(const Kernels& kernels, std::size_t n, std::size_t k);
 
   [[nodiscard]] std::size_t n() const noexcept { return n_; }
   [[nodiscard]] std::size_t k() const noexcept { return k_; }

@@ -1,6 +1,7 @@
 #include "engine/peft.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <string>
@@ -70,35 +71,84 @@ Result<const Tensor*> find(const formats::Safetensors& file,
   return found;
 }
 
+/// The tensors of one module.
+struct Factors {
+  const LoraModule* module = nullptr;
+  const Tensor* a = nullptr;
+  const Tensor* b = nullptr;
+};
+/// Those of all modules whose names begin with a prefix.
+Result<std::vector<Factors>> find_all(const formats::Safetensors& file,
+                                      std::string_view prefix,
+                                      const LoraLayout& layout) {
+  const std::size_t rank = layout.config().rank;
+  std::vector<Factors> out;
+  for (const auto& module : layout.modules()) {
+    TINKER_TRY(const Tensor* const a, find(file, prefix, factor_a(module, rank)));
+    TINKER_TRY(const Tensor* const b, find(file, prefix, factor_b(module, rank)));
+    out.push_back({.module = &module, .a = a, .b = b});
+  }
+  return out;
+}
+
+Result<void> check_numbers(const Tensor& tensor, std::size_t count, bool is_signed) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float value = element(tensor, i);
+    if (std::isfinite(value) && (is_signed || value >= 0)) continue;
+    return invalid(base::concat(tensor.name,
+                                ": its number ",
+                                i,
+                                " is ",
+                                value,
+                                "; expected a finite one",
+                                is_signed ? "" : " of at least 0"));
+  }
+  return {};
+}
+
+Result<Floats> read_numbers(std::span<const Factors> factors,
+                            const LoraLayout& layout,
+                            bool is_signed) {
+  const std::size_t rank = layout.config().rank;
+  Floats out(layout.parameters());
+  for (const auto& [module, a, b] : factors) {
+    TINKER_TRY(check_numbers(*a, rank * module->in, is_signed));
+    TINKER_TRY(check_numbers(*b, rank * module->out, is_signed));
+    for (std::size_t i = 0; i < rank * module->in; ++i) out[module->a + i] = element(*a, i);
+    for (std::size_t i = 0; i < module->out; ++i) {
+      for (std::size_t r = 0; r < rank; ++r)
+        out[module->b + r * module->out + i] = element(*b, i * rank + r);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<Floats>> read_peft_tensors(const formats::Safetensors& file,
                                               const LoraLayout& layout,
-                                              std::span<const std::string_view> prefixes) {
-  const std::size_t rank = layout.config().rank;
-  std::vector<Floats> out;
-  std::set<const Tensor*> read;
-  for (const auto prefix : prefixes) {
-    const Floats& values = out.emplace_back(layout.parameters());
-    for (const auto& module : layout.modules()) {
-      TINKER_TRY(const Tensor* const a, find(file, prefix, factor_a(module, rank)));
-      TINKER_TRY(const Tensor* const b, find(file, prefix, factor_b(module, rank)));
-      for (std::size_t i = 0; i < rank * module.in; ++i) values[module.a + i] = element(*a, i);
-      for (std::size_t i = 0; i < module.out; ++i) {
-        for (std::size_t r = 0; r < rank; ++r)
-          values[module.b + r * module.out + i] = element(*b, i * rank + r);
-      }
-      read.insert({a, b});
-    }
+                                              std::span<const PeftPrefix> prefixes) {
+  // A config can claim any rank; with all of its tensors there, the file is as large as they are.
+  std::vector<std::vector<Factors>> found;
+  std::set<const Tensor*> used;
+  for (const auto& prefix : prefixes) {
+    TINKER_TRY(auto factors, find_all(file, prefix.text, layout));
+    for (const auto& [module, a, b] : factors) used.insert({a, b});
+    found.push_back(std::move(factors));
   }
   for (const auto& tensor : file.tensors()) {
-    if (!read.contains(&tensor)) return invalid(tensor.name + ": the model has no such adapter");
+    if (!used.contains(&tensor)) return invalid(tensor.name + ": the model has no such adapter");
+  }
+  std::vector<Floats> out;
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    TINKER_TRY(auto values, read_numbers(found[i], layout, prefixes[i].is_signed));
+    out.push_back(std::move(values));
   }
   return out;
 }
 
 Result<Floats> read_peft_tensors(const formats::Safetensors& file, const LoraLayout& layout) {
-  constexpr std::array<std::string_view, 1> kNoPrefix = {""};
+  constexpr std::array<PeftPrefix, 1> kNoPrefix = {};
   TINKER_TRY(auto all, read_peft_tensors(file, layout, kNoPrefix));
   return std::move(all.front());
 }

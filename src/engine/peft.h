@@ -13,13 +13,20 @@ namespace tinker::engine {
 
 /// The parameters of an adapter as PEFT stores them: lora_A.weight (rank, in) and lora_B.weight
 /// (out, rank) of each module. The head is also found under the hosted service's name of it. Fails
-/// with `invalid_argument`, and names the tensor that is missing, misshapen or superfluous.
+/// with `invalid_argument`, and names the tensor that is missing, misshapen or superfluous, or has
+/// numbers that are not finite. Until all are found, nothing is allocated for them.
 Result<Floats> read_peft_tensors(const formats::Safetensors& file, const LoraLayout& layout);
+
+/// What the names of some tensors begin with, and which numbers they may have.
+struct PeftPrefix {
+  std::string_view text = {};
+  bool is_signed = true;  ///< Not: at least 0.
+};
 /// Several numbers for each parameter, such as moments: the names of their tensors begin with one
 /// of the prefixes. In their order.
 Result<std::vector<Floats>> read_peft_tensors(const formats::Safetensors& file,
                                               const LoraLayout& layout,
-                                              std::span<const std::string_view> prefixes);
+                                              std::span<const PeftPrefix> prefixes);
 
 /// Numbers of which each belongs to a parameter, and what the names of their tensors begin with.
 struct PeftNumbers {

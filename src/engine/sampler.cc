@@ -55,7 +55,9 @@ void Sampler::cancel(Id id) {
 }
 
 void Sampler::release(Sequence& sequence) {
-  for (const auto page : sequence.pages) pages_.release(page);
+  // The last ones first: what has been free for longest is taken first, and a prompt without its
+  // beginning is not found again.
+  for (const auto page : sequence.pages | std::views::reverse) pages_.release(page);
   sequence.pages.clear();
   sequence.memory.clear();
   sequence.computed = 0;
@@ -402,7 +404,7 @@ void Sampler::finish_requests() {
       response.target_prompt_logprobs =
           laid_out_as(*request->asked.target_prompt_logprobs, request->target_logprobs);
     }
-    if (!request->alternatives.empty()) {
+    if (request->asked.prompt_alt_tokens_k > 0) {
       const TensorData::Shape shape = {static_cast<std::int64_t>(request->prompt.size()) - 1,
                                        request->asked.prompt_alt_tokens_k};
       response.prompt_alt_tokens = {

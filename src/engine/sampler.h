@@ -23,6 +23,8 @@ namespace tinker::engine {
 struct SamplerOptions {
   std::size_t cache_bytes = std::size_t{1} << 30U;  ///< For keys and values.
   std::size_t batch_rows = 512;                     ///< Tokens that go through the layers together.
+  /// What an answer may take. A request whose answer could be larger is refused.
+  std::size_t answer_bytes = std::size_t{1} << 30U;
   /// The bytes of a token, for stop strings. Without it they are refused.
   std::function<std::string(std::int32_t token)> token_bytes = {};
 };
@@ -105,8 +107,11 @@ class Sampler {
     std::size_t position = 0;
   };
 
+  Result<void> read_length(Request& request) const;
   Result<void> read_stops(Request& request) const;
+  Result<void> check_answer(const Request& request) const;
   Result<void> read_scores(Request& request) const;
+  Result<void> read_targets(Request& request, const TensorData& targets) const;
   void plan_chunks();
   bool find_room(Sequence& sequence, std::size_t tokens);
   /// Takes the pages of the youngest sequence that came after `keep` and has some. It shares them

@@ -8,8 +8,9 @@ namespace {
 
 // About 50 microseconds, longer than most pauses between the products of a layer.
 constexpr int kLooks = 20'000;
-// 2^20 units are more than any model asks for, and leave 24 bits for the round.
+// Units of a round, of which there may be several: they leave 24 bits for its number.
 constexpr unsigned kUnitBits = 20;
+constexpr std::size_t kMostUnits = (std::size_t{1} << kUnitBits) - 1;
 
 /// Returns when `value` is no longer `old`.
 template <typename T>
@@ -27,10 +28,20 @@ void wait_while(const std::atomic<T>& value, T old) {
 
 ThreadPool::ThreadPool(std::size_t threads) : scratch_(threads) {
   TINKER_CHECK(threads > 0);
-  for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  workers_.reserve(threads - 1);
+  try {
+    for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
+  } catch (...) {  // the machine gives no more of them
+    stop();
+    throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() noexcept {
   is_over_.store(true, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
@@ -45,11 +56,17 @@ void ThreadPool::reserve_scratch(std::size_t floats) {
 
 void ThreadPool::run(const Job& job) {
   const FlushSubnormals flush;
-  TINKER_CHECK(job.units < (std::uint64_t{1} << kUnitBits));
   if (workers_.empty() || job.units <= 1) {
     for (std::size_t unit = 0; unit < job.units; ++unit) job.call(job.context, unit, 0);
     return;
   }
+  for (Job round = job; round.first < job.units; round.first += kMostUnits) {
+    round.units = std::min(kMostUnits, job.units - round.first);
+    run_round(round);
+  }
+}
+
+void ThreadPool::run_round(const Job& job) {
   job_ = job;
   done_.store(0, std::memory_order_relaxed);
   const std::uint32_t round = round_.load(std::memory_order_relaxed) + 1;
@@ -62,6 +79,7 @@ void ThreadPool::run(const Job& job) {
        done = done_.load(std::memory_order_acquire)) {
     wait_while(done_, done);
   }
+  if (has_thrown_.exchange(false)) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::work(std::size_t thread) {
@@ -72,7 +90,11 @@ void ThreadPool::work(std::size_t thread) {
     const std::uint64_t units = (state >> kUnitBits) & kUnitMask;
     if (unit >= units) return;
     if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
-    job_.call(job_.context, unit, thread);
+    try {
+      job_.call(job_.context, job_.first + unit, thread);
+    } catch (...) {
+      if (!has_thrown_.exchange(true)) thrown_ = std::current_exception();
+    }
     // The last one tells the caller, who may then change the job.
     if (done_.fetch_add(1, std::memory_order_release) + 1 == units) done_.notify_one();
     state = state_.load(std::memory_order_acquire);

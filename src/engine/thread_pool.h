@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -27,7 +28,8 @@ class ThreadPool {
   [[nodiscard]] std::size_t size() const noexcept { return workers_.size() + 1; }
 
   /// Calls f(unit, thread) for every unit below `units`, each once, and returns when all are done.
-  /// Which thread gets which unit is left to chance: a unit must not care.
+  /// Which thread gets which unit is left to chance: a unit must not care. What the first unit that
+  /// throws has thrown is thrown again then.
   template <typename F>
   void run(std::size_t units, F&& f) {
     run({.call =
@@ -58,9 +60,12 @@ class ThreadPool {
     void (*call)(void* context, std::size_t unit, std::size_t thread) = nullptr;
     void* context = nullptr;
     std::size_t units = 0;
+    std::size_t first = 0;  // of the units, what they are counted from
   };
   void run(const Job& job);
+  void run_round(const Job& job);
   void work(std::size_t thread);
+  void stop() noexcept;
   void serve(std::size_t thread);
 
   Job job_;
@@ -70,6 +75,8 @@ class ThreadPool {
   std::atomic<std::uint32_t> done_ = 0;   // units of this round
   std::atomic<std::uint32_t> round_ = 0;  // what sleepers wait for
   std::atomic<bool> is_over_ = false;
+  std::atomic<bool> has_thrown_ = false;
+  std::exception_ptr thrown_;  // of the unit that set the flag
   std::vector<Floats> scratch_;
   std::vector<std::thread> workers_;
 };

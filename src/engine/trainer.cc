@@ -82,7 +82,7 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
   Trainer counted(model_, threads_, options_);
   Arena arena;
   counted.lay_out(out, arena);
-  out.keeps_layers = arena.used() <= options_.kept_bytes;
+  out.keeps_layers = may_keep_layers_ && arena.used() <= options_.kept_bytes;
   return out;
 }
 
@@ -133,6 +133,8 @@ void Trainer::reserve(const Plan& plan) {
   if (plan.shape.fits(plan_.shape) && plan.keeps_layers == plan_.keeps_layers) return;
   plan_ = {};  // until there is memory for it
   arena_ = {};
+  forward_.release();
+  backward_.release();
   arena_ = make_arena([&](Arena& arena) { lay_out(plan, arena); });
   plan_ = plan;
 }

@@ -48,6 +48,9 @@ class Trainer {
                                 const Loss& loss,
                                 std::span<float> gradients);
 
+  /// Whether layers may be kept between the two passes, if they are few enough. Not: all are
+  /// computed again, to the same bits.
+  void let_keep_layers(bool is_allowed) noexcept { may_keep_layers_ = is_allowed; }
   /// Bytes that a pass over these sequences will use besides the model and the adapter.
   [[nodiscard]] std::size_t bytes_needed(std::size_t padded_rank,
                                          std::span<const ScoredSequence> sequences) const;
@@ -80,6 +83,7 @@ class Trainer {
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;
   TrainerOptions options_;
+  bool may_keep_layers_ = true;
   Forward forward_;
   Backward backward_;
   Head head_;

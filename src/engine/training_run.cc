@@ -64,24 +64,35 @@ Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
                                    {"elementwise_loss", TensorData(std::move(elementwise))}});
     return {};
   };
-  if (differentiates) {
-    TINKER_TRY(trainer_.forward_backward(*adapter_, batch.sequences, evaluate, gradients_.span()));
-  } else {
-    TINKER_TRY(trainer_.forward(adapter_.get(), batch.sequences, evaluate));
-  }
+  TINKER_TRY(score(batch.sequences, evaluate, differentiates));
   out.metrics["loss:sum"] = sum;
   return out;
 }
 
+Result<void> TrainingRun::score(std::span<const ScoredSequence> sequences,
+                                const Trainer::Loss& loss,
+                                bool differentiates) {
+  if (!differentiates) return trainer_.forward(adapter_.get(), sequences, loss);
+  return trainer_.forward_backward(*adapter_, sequences, loss, gradients_.span());
+}
+
 Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
-                                               const loss::Formula& formula) {
+                                               const loss::Formula& formula,
+                                               bool differentiates) {
   // The formula reads its inputs itself; only the targets are looked at here.
   TINKER_TRY(const auto targets_only, TokenLoss::create(LossFn::cross_entropy, {}));
   std::vector<Datum> scored;
   for (const auto& datum : data) {
     const auto targets = datum.loss_fn_inputs.find("target_tokens");
-    scored.push_back({.model_input = datum.model_input});
-    if (targets != datum.loss_fn_inputs.end()) scored.back().loss_fn_inputs.insert(*targets);
+    if (targets == datum.loss_fn_inputs.end()) {
+      return Error{.code = ErrorCode::invalid_argument,
+                   .message = base::concat("loss '",
+                                           formula.name(),
+                                           "' needs loss_fn_inputs.target_tokens, the tokens "
+                                           "that it has logprobs of")}
+          .with_context(name_of_datum(scored.size()));
+    }
+    scored.push_back({.model_input = datum.model_input, .loss_fn_inputs = {*targets}});
   }
   TINKER_TRY(const auto batch, read(scored, targets_only));
   ForwardBackwardOutput out;
@@ -94,12 +105,12 @@ Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
     auto result = formula.evaluate(tensor, data[i].loss_fn_inputs);
     if (!result.ok()) return std::move(result).error().with_context(name_of_datum(i));
     sum += result->loss;
-    std::copy(result->gradient.begin(), result->gradient.end(), derivatives.begin());
+    if (differentiates) std::ranges::copy(result->gradient, derivatives.begin());
     for (const auto& [name, value] : result->metrics) out.metrics[name] += value;
     out.loss_fn_outputs.push_back({{"logprobs", std::move(tensor)}});
     return {};
   };
-  TINKER_TRY(trainer_.forward_backward(*adapter_, batch.sequences, evaluate, gradients_.span()));
+  TINKER_TRY(score(batch.sequences, evaluate, differentiates));
   for (auto& [name, value] : out.metrics) {
     if (name.ends_with(":mean")) value /= static_cast<double>(data.size());
   }
@@ -124,6 +135,12 @@ Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data) const
          gradients_.size() * sizeof(float) + targets * kBytesOfTarget;
 }
 
+std::size_t TrainingRun::bytes_of_step() const {
+  const std::size_t moments =
+      steps_of(state_) == 0 ? 2 * gradients_.size() * sizeof(float) : std::size_t{0};
+  return Adapter::bytes(model_->kernels(), adapter_->layout()) + moments;
+}
+
 /// A state of this family, if the run has one, or no steps yet.
 template <typename State>
 Result<State*> TrainingRun::state_of() {
@@ -138,26 +155,24 @@ Result<State*> TrainingRun::state_of() {
                                        "; load the weights without the optimizer's state first")};
 }
 
-OptimStepResponse TrainingRun::adopt(StepReport report) {
+template <typename State, typename Params, typename Step>
+Result<OptimStepResponse> TrainingRun::step_by(const Params& params, Step take) {
+  TINKER_TRY(auto* const state, state_of<State>());
+  OptimStepResponse out;  // made before, because nothing may fail once the state has changed
+  double& norm = out.metrics.emplace()["unclipped_grad_l2:mean"];
+  TINKER_TRY(auto report, take(*model_, threads_, *adapter_, gradients_.span(), params, *state));
   adapter_ = std::move(report.adapter);
   std::ranges::fill(gradients_.span(), 0.0F);
-  OptimStepResponse out;
-  out.metrics = {{"unclipped_grad_l2:mean", report.gradient_norm}};
+  norm = report.gradient_norm;
   return out;
 }
 
 Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {
-  TINKER_TRY(auto* const state, state_of<AdamState>());
-  TINKER_TRY(auto report,
-             adam_step(*model_, threads_, *adapter_, gradients_.span(), params, *state));
-  return adopt(std::move(report));
+  return step_by<AdamState>(params, adam_step);
 }
 
 Result<OptimStepResponse> TrainingRun::step(const MuonParams& params) {
-  TINKER_TRY(auto* const state, state_of<MuonState>());
-  TINKER_TRY(auto report,
-             muon_step(*model_, threads_, *adapter_, gradients_.span(), params, *state));
-  return adopt(std::move(report));
+  return step_by<MuonState>(params, muon_step);
 }
 
 void TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {

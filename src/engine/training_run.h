@@ -34,7 +34,9 @@ class TrainingRun {
   Result<ForwardBackwardOutput> run(std::span<const Datum> data,
                                     const TokenLoss& loss,
                                     bool differentiates);
-  Result<ForwardBackwardOutput> run(std::span<const Datum> data, const loss::Formula& formula);
+  Result<ForwardBackwardOutput> run(std::span<const Datum> data,
+                                    const loss::Formula& formula,
+                                    bool differentiates);
   /// By the family of the steps before it. Fails with `invalid_argument` for another one.
   Result<OptimStepResponse> step(const AdamParams& params);
   Result<OptimStepResponse> step(const MuonParams& params);
@@ -45,11 +47,17 @@ class TrainingRun {
 
   /// Bytes that a call over these data will use besides the model and the adapter.
   [[nodiscard]] Result<std::size_t> bytes_needed(std::span<const Datum> data) const;
+  /// Bytes that the next step will take: moments, if there are none, and a new adapter.
+  [[nodiscard]] std::size_t bytes_of_step() const;
 
  private:
+  Result<void> score(std::span<const ScoredSequence> sequences,
+                     const Trainer::Loss& loss,
+                     bool differentiates);
   template <typename State>
   Result<State*> state_of();
-  OptimStepResponse adopt(StepReport report);
+  template <typename State, typename Params, typename Step>
+  Result<OptimStepResponse> step_by(const Params& params, Step take);
 
   Trainer& trainer_;
   std::shared_ptr<const Model> model_;

@@ -127,16 +127,23 @@ TEST(LoraLayout, ScalesByAlphaOverRank) {
 
 TEST(LoraLayout, RefusesARankThatTheModelCannotHave) {
   EXPECT_THAT(LoraLayout::create(small_config(), {.rank = 0}),
-              IsError(ErrorCode::invalid_argument, HasSubstr("rank is 0; expected 1 to 12")));
-  EXPECT_THAT(LoraLayout::create(small_config(), {.rank = 13}),
-              IsError(ErrorCode::invalid_argument, HasSubstr("rank is 13; expected 1 to 12")));
+              IsError(ErrorCode::invalid_argument, HasSubstr("rank is 0; expected 1 to 1048576")));
+  EXPECT_THAT(
+      LoraLayout::create(small_config(), {.rank = 1'048'577}),
+      IsError(ErrorCode::invalid_argument, HasSubstr("rank is 1048577; expected 1 to 1048576")));
 }
 
 TEST(LoraLayout, RefusesAnAlphaThatIsNotPositive) {
-  for (const float alpha : {0.0F, -1.0F, std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    EXPECT_THAT(
-        LoraLayout::create(small_config(), {.rank = 1, .alpha = alpha}),
-        IsError(ErrorCode::invalid_argument, HasSubstr("alpha is " + std::to_string(alpha))));
+  const std::vector<std::pair<float, std::string>> refused = {
+      {0.0F, "0"},
+      {-1e-9F, "-1e-09"},
+      {std::numeric_limits<float>::infinity(), "inf"},
+      {std::numeric_limits<float>::quiet_NaN(), "nan"},
+  };
+  for (const auto& [alpha, text] : refused) {
+    EXPECT_THAT(LoraLayout::create(small_config(), {.rank = 1, .alpha = alpha}),
+                IsError(ErrorCode::invalid_argument,
+                        HasSubstr("alpha is " + text + "; expected a positive number")));
   }
 }
 
@@ -287,6 +294,26 @@ TEST(Adapter, HasTheGroupsThatAreTrained) {
   EXPECT_NE(packed.adapter->find(1, LoraGroup::gate_up), nullptr);
   EXPECT_NE(packed.adapter->find(1, LoraGroup::down), nullptr);
   EXPECT_EQ(packed.adapter->find(1, LoraGroup::head), nullptr);
+}
+
+TEST(Adapter, TakesTheMemoryThatWasEstimatedAndSoDoesTheModel) {
+  const Packed packed(Precision::bf16, {.rank = 16});
+  std::size_t bytes = packed.adapter->values().size_bytes();
+  const auto add = [&](const PackedGroup* group) {
+    bytes += group->a.bytes();
+    for (const auto& matrices : {&group->b, &group->a_transposed, &group->b_transposed}) {
+      for (const auto& matrix : *matrices) bytes += matrix.bytes();
+    }
+  };
+  for (const std::size_t layer : {0U, 1U}) {
+    for (const auto group : {LoraGroup::qkv, LoraGroup::o, LoraGroup::gate_up, LoraGroup::down})
+      add(packed.adapter->find(layer, group));
+  }
+  add(packed.adapter->find(0, LoraGroup::head));
+
+  const auto& model = *packed.model;
+  EXPECT_EQ(Model::bytes(model.config(), model.kernels()), model.bytes());
+  EXPECT_EQ(Adapter::bytes(packed.model->kernels(), packed.adapter->layout()), bytes);
 }
 
 }  // namespace

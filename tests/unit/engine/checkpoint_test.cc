@@ -1,9 +1,15 @@
 #include "engine/checkpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <set>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -279,7 +285,6 @@ TEST_F(CheckpointTest, GivesASnapshotToSampleFrom) {
 
 TEST_F(CheckpointTest, ReplacesAnother) {
   const auto trainer = saved();
-  model.folder.write("saved/more", "");
   train(trainer, 2, 3);
 
   trainer.save(path("saved"), CheckpointParts::weights).value();
@@ -298,10 +303,79 @@ TEST_F(CheckpointTest, ReplacesNothingElse) {
   model.folder.write("file", "text");
 
   EXPECT_THAT(trainer.save(path("model")),
-              invalid("model is there and no adapter; it is not replaced"));
-  EXPECT_THAT(trainer.save(path("file")), invalid("file is there and no adapter"));
+              invalid("model holds config.json, which is no file of a checkpoint; it is not"));
+  EXPECT_THAT(trainer.save(path("file")), invalid("file is there and no folder"));
   EXPECT_THAT(trainer.save(path("empty")), IsOk());
   EXPECT_THAT(names_in(path("model")), UnorderedElementsAre("config.json", "model.safetensors"));
+}
+
+TEST_F(CheckpointTest, ReplacesNoCheckpointThatHoldsMore) {
+  const auto trainer = saved();
+  for (const std::string more : {"README.md", ".git/HEAD", "checkpoint-500/trainer_state.json"}) {
+    const auto name = more.substr(0, more.find('/'));
+    model.folder.write("saved/" + more, "text");
+
+    EXPECT_THAT(trainer.save(path("saved")),
+                AllOf(invalid(path("saved")), invalid("holds " + name + ", which is no file")));
+
+    EXPECT_EQ(model.folder.read("saved/" + more), "text");
+    EXPECT_EQ(names_in(path("saved")).size(), 5);
+    fs::remove_all(fs::path(path("saved")) / name);
+  }
+  EXPECT_THAT(trainer.save(path("saved")), IsOk());
+}
+
+TEST_F(CheckpointTest, ReplacesNoFolderInThePlaceOfAFile) {
+  const auto trainer = saved();
+  fs::remove(path("saved/optimizer.safetensors"));
+  model.folder.write("saved/optimizer.safetensors/notes", "text");
+
+  EXPECT_THAT(trainer.save(path("saved")), invalid("holds optimizer.safetensors, "));
+  EXPECT_EQ(read("saved/optimizer.safetensors/notes"), "text");
+}
+
+TEST_F(CheckpointTest, IsReadWholeWhileOthersTakeItsPlace) {
+  constexpr int kSaves = 60;
+  engine::ThreadPool threads(1);
+  const auto of = engine::tiny_model({}, threads);
+  const auto layout = engine::LoraLayout::create(of->config(), {.rank = 3}).value();
+  const auto all = [&](float number) {
+    engine::Floats out(layout->parameters());
+    std::ranges::fill(out.span(), number);
+    return out;
+  };
+  // Of the first state all numbers are 1, of the second 2.
+  const auto save = [&](int number) {
+    const auto value = static_cast<float>(number);
+    const auto adapter = engine::Adapter::with_values(*of, layout, all(value), threads);
+    const engine::OptimizerState state =
+        engine::AdamState{.m = all(value), .v = all(value), .step = number};
+    return engine::save_checkpoint(path("shared"), *adapter, &state, "base");
+  };
+  ASSERT_THAT(save(1), IsOk());
+  std::atomic<int> saves = 0;
+  std::atomic<bool> is_over = false;
+  std::thread saver([&] {
+    for (; !is_over; ++saves) EXPECT_THAT(save(1 + saves % 2), IsOk());
+  });
+
+  std::set<float> seen;
+  while (saves < kSaves || seen.size() < 2) {
+    const auto loaded = engine::load_checkpoint(
+        path("shared"), of->config(), CheckpointParts::weights_and_optimizer);
+    EXPECT_THAT(loaded, IsOk());
+    if (!loaded.ok()) break;
+    const auto& state = std::get<engine::AdamState>(loaded->optimizer);
+    const float number = loaded->values[0];
+    for (const auto* const numbers : {&loaded->values, &state.m, &state.v})
+      EXPECT_EQ(std::ranges::count(numbers->span(), number), std::ssize(numbers->span()));
+    EXPECT_EQ(static_cast<float>(state.step), number);
+    seen.insert(number);
+  }
+  is_over = true;
+  saver.join();
+
+  EXPECT_THAT(seen, ElementsAre(1, 2));
 }
 
 TEST_F(CheckpointTest, LeavesNothingBehindWhereItCannotBeWritten) {
@@ -371,10 +445,11 @@ TEST_F(CheckpointTest, IsRefusedIfItsConfigIsNotThatOfItsTensors) {
   replace("saved/adapter_config.json", "\"r\": 3", "\"r\": 4");
   EXPECT_THAT(engine.load_adapter(path("saved")),
               invalid("its shape is [3, 20]; expected [4, 20]"));
-  replace("saved/adapter_config.json", "\"r\": 4", "\"r\": 21");
-  EXPECT_THAT(engine.load_adapter(path("saved")),
-              AllOf(invalid("adapter_config.json"), invalid("rank is 21; expected 1 to 20")));
-  replace("saved/adapter_config.json", "\"r\": 21", "\"r\": 3");
+  replace("saved/adapter_config.json", "\"r\": 4", "\"r\": 2097152");
+  EXPECT_THAT(
+      engine.load_adapter(path("saved")),
+      AllOf(invalid("adapter_config.json"), invalid("rank is 2097152; expected 1 to 1048576")));
+  replace("saved/adapter_config.json", "\"r\": 2097152", "\"r\": 3");
   replace("saved/adapter_config.json", ", \"lm_head\"", "");
   EXPECT_THAT(engine.load_adapter(path("saved")),
               invalid("lm_head.lora_A.weight: the model has no such adapter"));
@@ -394,6 +469,9 @@ TEST_F(CheckpointTest, IsRefusedForAnOptimizerThatIsNone) {
   EXPECT_THAT(set("step", "-1"), AllOf(invalid(file), invalid("metadata 'step' is '-1'")));
   EXPECT_THAT(set("step", "2x"), invalid("metadata 'step' is '2x', expected a number"));
   EXPECT_THAT(set("step", ""), invalid("metadata 'step' is ''"));
+  for (const char* const many : {"9007199254740993", "9223372036854775807", "9223372036854775808"})
+    EXPECT_THAT(set("step", many), invalid("expected a number from 0 to 9007199254740992"));
+  EXPECT_THAT(set("step", "9007199254740992"), IsOk());
   EXPECT_THAT(set("step", "0"), invalid("the model has no such adapter"));
   EXPECT_THAT(set("step", "2"), IsOk());
   EXPECT_THAT(set("optimizer", "dimuon"),
@@ -418,6 +496,31 @@ TEST_F(CheckpointTest, IsRefusedIfAMomentIsMissingOrMisshapen) {
   EXPECT_THAT(engine.load_adapter(path("saved")), invalid(name + ": the file has no such tensor"));
   model.folder.write(file, "short");
   EXPECT_THAT(engine.load_adapter(path("saved")), AllOf(invalid(file), invalid("shorter")));
+}
+
+TEST_F(CheckpointTest, IsRefusedIfANumberIsNone) {
+  const auto load_with = [&](const std::string& file, const std::string& name, float number) {
+    saved();
+    std::string changed;
+    change(file.c_str(), [&](auto& tensors, auto&) {
+      auto& data = std::ranges::find(tensors, name, &Safetensors::Tensor::name)->data;
+      changed = std::string(data);
+      std::memcpy(changed.data(), &number, sizeof number);
+      data = changed;
+    });
+    return engine.load_adapter(path("saved"));
+  };
+  const std::string name = "base_model.model.lm_head.lora_B.weight";
+  const std::string weights = "saved/adapter_model.safetensors";
+  const std::string moments = "saved/optimizer.safetensors";
+
+  EXPECT_THAT(load_with(weights, name, std::nanf("")),
+              AllOf(invalid(weights), invalid(name + ": its number 0 is nan; expected a finite")));
+  EXPECT_THAT(load_with(moments, "m." + name, std::numeric_limits<float>::infinity()),
+              AllOf(invalid(moments), invalid("m." + name + ": its number 0 is inf")));
+  EXPECT_THAT(load_with(moments, "v." + name, -1e-9F),
+              invalid("v." + name + ": its number 0 is -1e-09; expected a finite one of at least"));
+  EXPECT_THAT(load_with(moments, "m." + name, -1e-9F), IsOk());
 }
 
 TEST_F(CheckpointTest, OptimizersThatAreNotDefinedAreRefusedByName) {

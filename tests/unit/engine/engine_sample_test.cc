@@ -1,6 +1,10 @@
 // Engine::sample as callers use it: from several adapters at once, and with an end before its time.
 
+#include <latch>
+#include <limits>
+#include <mutex>
 #include <stop_token>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,6 +93,68 @@ TEST_F(EngineSampleTest, StopsBetweenTokens) {
               IsError(ErrorCode::cancelled, HasSubstr("stop")));
   EXPECT_EQ(tokens, 3);
   EXPECT_THAT(engine.sample(asked), IsOk());
+}
+
+// Once it has begun it would go on for longer than any test, unless it is stopped by what may come
+// between its tokens.
+TEST_F(EngineSampleTest, LetsOthersInBetweenItsSteps) {
+  auto config = engine::tiny_config(engine::ModelConfig::Architecture::llama);
+  config.context_length = 1'000'000;
+  const testing::TemporaryFolder long_model;
+  ASSERT_THAT(engine::write_random_model(long_model.path(), config, 7), IsOk());
+  std::latch has_begun(1);
+  std::once_flag once;
+  EngineOptions options = {.threads = 2};
+  options.token_bytes = [&](std::int32_t /*token*/) {
+    std::call_once(once, [&] { has_begun.count_down(); });
+    return std::string("x");
+  };
+  const auto engine = Engine::load(long_model.path(), options).value();
+  std::stop_source source;
+  Result<SampleResponse> endless = Error{};
+  std::thread caller([&] {
+    auto asked = request(5);
+    asked.sampling_params = {.max_tokens = 900'000, .stop = std::vector<std::string>{"never"}};
+    endless = engine.sample(asked, {}, source.get_token());
+  });
+  has_begun.wait();
+
+  const auto trainer = engine.create_adapter({.rank = 2, .seed = 1});
+  const auto snapshot = trainer->snapshot();
+  auto without_seed = request(6);
+  without_seed.sampling_params.seed = {};
+  const auto answer = engine.sample(without_seed, snapshot);
+  source.request_stop();
+  caller.join();
+
+  EXPECT_THAT(trainer, IsOk());
+  EXPECT_THAT(answer, IsOk());
+  EXPECT_THAT(endless, IsError(ErrorCode::cancelled, HasSubstr("stop")));
+}
+
+TEST_F(EngineSampleTest, TakesSnapshotsOfEnginesThatComputeTheSame) {
+  const auto engine = load();
+  const auto other = load();
+  const auto f32 = load({.precision = EnginePrecision::f32});
+  const auto trainer = other.create_adapter({.rank = 2, .seed = 1}).value();
+
+  EXPECT_THAT(f32.sample(request(5), trainer.snapshot()),
+              IsError(ErrorCode::invalid_argument, HasSubstr("another model")));
+  const auto answer = engine.sample(request(5), trainer.snapshot());
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_EQ(answer->sequences, other.sample(request(5), trainer.snapshot())->sequences);
+}
+
+TEST_F(EngineSampleTest, GoesOnAfterARequestThatIsRefused) {
+  const auto engine = load();
+  std::vector requests(3, request(5));
+  requests[1].num_samples = std::numeric_limits<std::int32_t>::max();
+
+  const auto answers = engine.sample(requests);
+
+  EXPECT_THAT(answers[0], IsOk());
+  EXPECT_THAT(answers[1], IsError(ErrorCode::invalid_argument, HasSubstr("num_samples")));
+  EXPECT_THAT(answers[2], IsOk());
 }
 
 }  // namespace

@@ -145,6 +145,9 @@ TEST_F(EngineTest, AFormulaTrainsAsTheBuiltInLossItImitates) {
   ASSERT_THAT(expected, IsOk());
   ASSERT_THAT(got, IsOk());
   EXPECT_EQ(got->metrics.at("loss:sum"), expected->metrics.at("loss:sum"));
+  // Scored only, it adds no gradients.
+  EXPECT_EQ(custom.forward(std::vector{renamed}, loss::importance_sampling().value())->metrics,
+            got->metrics);
   EXPECT_EQ(custom.optim_step({})->metrics, built_in.optim_step({})->metrics);
 }
 
@@ -273,6 +276,8 @@ TEST_F(EngineTest, NamesWhatIsWrong) {
 
   EXPECT_THAT(Engine::load("/nowhere"),
               IsError(ErrorCode::invalid_argument, HasSubstr("/nowhere")));
+  EXPECT_THAT(Engine::load(folder.path(), {.threads = 100'000}),
+              IsError(ErrorCode::invalid_argument, HasSubstr("threads is 100000")));
   EXPECT_THAT(Engine::load(folder.path(), {.cpu = "mmx"}),
               IsError(ErrorCode::invalid_argument, HasSubstr("mmx")));
   EXPECT_THAT(engine.create_adapter({.rank = 0}),
@@ -296,18 +301,33 @@ TEST_F(EngineTest, NamesWhatIsWrong) {
 TEST_F(EngineTest, TheEnvironmentSaysWhichKernelsAreUsed) {
   using enum engine::CpuPath;
   const auto machine = engine::cpu_paths();
-  for (const auto path : {scalar, avx2, avx512, avx512bf16, amx}) {
+  const auto loss = [&](const EngineOptions& options) -> Result<double> {
+    TINKER_TRY(const auto engine, Engine::load(folder.path(), options));
+    TINKER_TRY(const auto trainer, engine.create_adapter({.seed = 1}));
+    TINKER_TRY(const auto output,
+               trainer.forward(std::vector{datum({5, 9, 17, 33, 65, 129, 257, 2})},
+                               LossFn::cross_entropy));
+    return output.loss();
+  };
+  // Either the machine does not have it, or what it computes in bf16 can be told from the others.
+  std::optional<double> of_amx;
+  for (const auto path : {amx, scalar, avx2, avx512, avx512bf16}) {
     const std::string name(to_string(path));
     const CpuVariable set(name);
 
-    const auto loaded = Engine::load(folder.path(), {.threads = 1});
+    const auto found = loss({.precision = EnginePrecision::bf16, .threads = 1});
 
-    if (std::ranges::find(machine, path) != machine.end()) {
-      EXPECT_THAT(loaded, IsOk()) << name;
-    } else {
-      EXPECT_THAT(loaded,
+    if (std::ranges::find(machine, path) == machine.end()) {
+      EXPECT_THAT(found,
                   IsError(ErrorCode::invalid_argument,
                           HasSubstr("cannot run the kernels '" + name + "'; it has scalar")));
+      continue;
+    }
+    ASSERT_THAT(found, IsOk()) << name;
+    if (path == amx) {
+      of_amx = *found;
+    } else if (of_amx) {
+      EXPECT_NE(*found, *of_amx) << name;
     }
   }
 }

@@ -15,6 +15,8 @@ namespace tinker::engine {
 namespace {
 
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using Numbers = std::vector<float>;
 
@@ -69,7 +71,7 @@ struct FormulaLoss : ::testing::Test {
     auto custom = run();
 
     const auto expected = built_in.run(data, TokenLoss::create(kind, config).value(), true);
-    const auto found = custom.run(of_formula, formula);
+    const auto found = custom.run(of_formula, formula, true);
     const auto step = built_in.step(AdamParams{.learning_rate = 0.01});
     const auto custom_step = custom.step(AdamParams{.learning_rate = 0.01});
 
@@ -166,10 +168,20 @@ TEST_F(FormulaLoss, IsGspo) {
   expect_same(LossFn::gspo, {}, loss::gspo().value(), renamed());
 }
 
+TEST_F(FormulaLoss, NeedsTargets) {
+  sample();
+  auto without = renamed();
+  without[1].loss_fn_inputs.erase("target_tokens");
+
+  EXPECT_THAT(run().run(without, loss::ppo().value(), true),
+              IsError(ErrorCode::invalid_argument,
+                      HasSubstr("data[1]: loss 'ppo' needs loss_fn_inputs.target_tokens")));
+}
+
 TEST_F(FormulaLoss, CombinesItsMetricsOverTheData) {
   sample();
   const auto share = [&](std::span<const Datum> part) {
-    return run().run(part, loss::ppo().value())->metrics.at("custom/clip_fraction:mean");
+    return run().run(part, loss::ppo().value(), true)->metrics.at("custom/clip_fraction:mean");
   };
   const auto all = renamed();
 

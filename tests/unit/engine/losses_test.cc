@@ -436,9 +436,9 @@ TEST(TokenLoss, RefusesSettingsThatAreNoNumbers) {
 
 TEST(TokenLoss, RefusesThresholdsInTheWrongOrder) {
   EXPECT_THAT(TokenLoss::create(LossFn::gspo, clip(1.5, 0.5)),
-              invalid("gspo: clip_low_threshold 1.500000 is above clip_high_threshold 0.500000"));
-  EXPECT_THAT(TokenLoss::create(LossFn::ppo, {{"clip_high_threshold", 0.5}}),
-              invalid("clip_low_threshold 0.800000 is above clip_high_threshold 0.500000"));
+              invalid("gspo: clip_low_threshold 1.5 is above clip_high_threshold 0.5"));
+  EXPECT_THAT(TokenLoss::create(LossFn::ppo, {{"clip_high_threshold", 0.7999999}}),
+              invalid("clip_low_threshold 0.8 is above clip_high_threshold 0.7999999"));
 }
 
 /// What reading says of a datum of two tokens with these inputs, besides those that are in order.
@@ -507,6 +507,27 @@ TEST(TokenLoss, RefusesWeightsThatAreNotThoseOfTheTargets) {
       invalid("loss_fn_inputs.weights has 3 rows; expected 2, one per token"));
 }
 
+// More cells than would ever be written out: what is said of them is said before.
+TEST(TokenLoss, RefusesSparseTensorsBeforeTheyAreWrittenOut) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 30U;
+  const auto sparse = [](TensorData::Values values, TensorData::Shape shape) {
+    Ids rows(static_cast<std::size_t>(shape[0]) + 1, 1);
+    rows[0] = 0;
+    return TensorData(
+        std::move(values), std::move(shape), CsrIndices{.crow = std::move(rows), .col = Ids{0}});
+  };
+  const auto weights = Buffer<float>(Numbers{1});
+
+  EXPECT_THAT(
+      read_with(LossFn::cross_entropy, {{"weights", sparse(weights, {2, kMany})}}),
+      invalid("loss_fn_inputs.weights has 2147483648 elements; expected 2, one per target token"));
+  EXPECT_THAT(read_with(LossFn::cross_entropy, {{"weights", sparse(weights, {1, kMany})}}),
+              invalid("loss_fn_inputs.weights has 1 rows; expected 2, one per token"));
+  EXPECT_THAT(read_with(LossFn::cross_entropy,
+                        {{"target_tokens", sparse(Buffer<std::int64_t>(Ids{1}), {1, kMany})}}),
+              invalid("loss_fn_inputs.target_tokens has 1 rows; expected 2, one per token"));
+}
+
 TEST(TokenLoss, RefusesTokensThatCannotBe) {
   EXPECT_THAT(read_with(LossFn::ppo, {{"target_tokens", Ids{1, -7}}}),
               invalid("loss_fn_inputs.target_tokens has -7; expected a token of the model"));
@@ -526,7 +547,8 @@ TEST(TokenLoss, RefusesSparseInputsOfAPolicy) {
       Buffer<float>(Numbers{1}), {{2, 1}}, CsrIndices{.crow = Ids{0, 1, 1}, .col = Ids{0}});
 
   EXPECT_THAT(read_with(LossFn::ppo, {{"advantages", sparse}}),
-              invalid("loss_fn_inputs.advantages must be a dense tensor of float32"));
+              invalid("loss_fn_inputs.advantages is a sparse tensor of float32 and shape [2, 1]; "
+                      "expected a dense one of float32"));
 }
 
 TEST(ShapedLike, KeepsTheShapeOfTheTargets) {

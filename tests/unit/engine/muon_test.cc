@@ -315,12 +315,15 @@ TEST(MuonStep, RefusesSettingsThatMakeNoSense) {
   };
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-  expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite number");
-  expect_refused({.momentum = 1}, "momentum is 1.000000; expected 0 <= momentum < 1");
-  expect_refused({.momentum = -0.5}, "momentum is -0.500000");
+  expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite float32");
+  expect_refused({.learning_rate = 1e39}, "learning_rate is 1e+39; expected a finite float32");
+  expect_refused({.momentum = 1}, "momentum is 1; expected 0 <= momentum < 1");
+  expect_refused({.momentum = -0.5}, "momentum is -0.5");
   expect_refused({.momentum = kNone}, "momentum is nan");
-  expect_refused({.weight_decay = kNone}, "weight_decay is nan; expected a finite number");
-  expect_refused({.grad_clip_norm = -2}, "grad_clip_norm is -2.000000; expected at least 0");
+  expect_refused({.weight_decay = kNone}, "weight_decay is nan; expected a finite float32");
+  expect_refused({.learning_rate = 1e20, .weight_decay = -1e20},
+                 "learning_rate * weight_decay is -1e+40");
+  expect_refused({.grad_clip_norm = -2}, "grad_clip_norm is -2; expected at least 0");
   EXPECT_EQ(training.state.step, 0);
 }
 

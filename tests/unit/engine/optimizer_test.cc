@@ -2,14 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
+#include <new>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "engine/counter_random.h"
+#include "engine/training_run.h"
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_model.h"
+#include "unit/engine/tiny_model.h"
 
 namespace tinker::engine {
 namespace {
@@ -172,6 +181,16 @@ TEST(AdamStep, DoesNotMoveWhatNeverHadAGradient) {
     ASSERT_EQ(training.adapter->values()[i] == before[i], i % 2 == 0) << i;
 }
 
+TEST(AdamStep, DoesNotMoveItByTheSmallestEpsEither) {
+  Training training;
+  const auto before = copy(training.adapter->values());
+
+  training.step(std::vector<float>(training.size()), {.eps = std::numeric_limits<float>::min()})
+      .value();
+
+  EXPECT_THAT(training.adapter->values(), ElementsAreArray(before));
+}
+
 TEST(AdamStep, CountsWithoutGradientsAndLetsTheMomentsDecay) {
   Training training;
   const AdamParams params = {.learning_rate = 0.01};
@@ -245,23 +264,133 @@ TEST(AdamStep, RefusesSettingsThatMakeNoSense) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-  expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite number");
-  expect_refused({.learning_rate = kEndless}, "learning_rate is inf; expected a finite number");
-  expect_refused({.beta1 = -0.5}, "beta1 is -0.500000; expected 0 <= beta1 < 1");
-  expect_refused({.beta1 = 1}, "beta1 is 1.000000; expected 0 <= beta1 < 1");
+  expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite float32");
+  expect_refused({.learning_rate = kEndless}, "learning_rate is inf; expected a finite float32");
+  expect_refused({.learning_rate = -1e39}, "learning_rate is -1e+39; expected a finite float32");
+  expect_refused({.beta1 = -0.5}, "beta1 is -0.5; expected 0 <= beta1 < 1");
+  expect_refused({.beta1 = 1}, "beta1 is 1; expected 0 <= beta1 < 1");
   expect_refused({.beta1 = kNone}, "beta1 is nan");
-  expect_refused({.beta2 = -0.5}, "beta2 is -0.500000; expected 0 <= beta2 < 1");
-  expect_refused({.beta2 = 1}, "beta2 is 1.000000; expected 0 <= beta2 < 1");
+  expect_refused({.beta2 = -0.5}, "beta2 is -0.5; expected 0 <= beta2 < 1");
+  expect_refused({.beta2 = 1.0000001}, "beta2 is 1.0000001; expected 0 <= beta2 < 1");
   expect_refused({.beta2 = kNone}, "beta2 is nan");
-  expect_refused({.eps = -1}, "eps is -1.000000; expected at least 0");
+  expect_refused({.eps = -1e-12}, "eps is -1e-12; expected at least 1.1754943508222875e-38");
+  expect_refused({.eps = 0}, "eps is 0; expected at least 1.17");
+  expect_refused({.eps = 1e-38}, "eps is 1e-38; expected at least 1.17");
   expect_refused({.eps = kNone}, "eps is nan");
   expect_refused({.eps = kEndless}, "eps is inf");
-  expect_refused({.weight_decay = kNone}, "weight_decay is nan; expected a finite number");
+  expect_refused({.eps = 1e39}, "eps is 1e+39; expected a finite float32");
+  expect_refused({.weight_decay = kNone}, "weight_decay is nan; expected a finite float32");
   expect_refused({.weight_decay = -kEndless}, "weight_decay is -inf");
-  expect_refused({.grad_clip_norm = -2}, "grad_clip_norm is -2.000000; expected at least 0");
+  expect_refused({.learning_rate = 1e20, .weight_decay = 1e20},
+                 "learning_rate * weight_decay is 1e+40; expected a finite float32");
+  expect_refused({.grad_clip_norm = -2}, "grad_clip_norm is -2; expected at least 0");
   expect_refused({.grad_clip_norm = kNone}, "grad_clip_norm is nan");
   EXPECT_EQ(training.state.step, 0);
 }
+
+// ---- without memory
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// While it lives, the process may take so many bytes more than it has.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(std::size_t bytes) {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    ::getrlimit(RLIMIT_AS, &before_);
+    auto limit = before_;
+    limit.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    ::setrlimit(RLIMIT_AS, &limit);
+    // What was freed before does not count.
+    for (std::size_t size = std::size_t{1} << 24U; size >= kSmall; size /= 2) {
+      while (void* const block = std::malloc(size)) taken_ = new (block) Block{taken_};
+    }
+    limit.rlim_cur += bytes;
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+  ~MemoryLimit() {
+    ::setrlimit(RLIMIT_AS, &before_);
+    while (taken_ != nullptr) std::free(std::exchange(taken_, taken_->next));
+  }
+
+ private:
+  static constexpr std::size_t kSmall = std::size_t{1} << 14U;
+  struct Block {
+    Block* next = nullptr;
+  };
+  rlimit before_ = {};
+  Block* taken_ = nullptr;
+};
+
+/// Steps of two runs, of which one is short of memory at first, at every place where it could be.
+template <typename State>
+struct ShortOfMemory {
+  template <typename Params>
+  void step(const Params& params) {
+    constexpr std::size_t kMore = std::size_t{128} << 10U;
+    const auto loss = TokenLoss::create(LossFn::cross_entropy, {}).value();
+    tried.run({&datum, 1}, loss, true).value();
+    spared.run({&datum, 1}, loss, true).value();
+    const auto before = tried.adapter();
+    const auto steps = steps_of(tried.optimizer());
+    for (std::size_t bytes = 0; tried.adapter() == before; bytes += kMore) {
+      ASSERT_EQ(steps_of(tried.optimizer()), steps);
+      try {
+        const MemoryLimit limit(bytes);
+        tried.step(params).value();
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+    }
+    spared.step(params).value();
+  }
+  void expect_same() {
+    EXPECT_GT(failures, 10);
+    EXPECT_THAT(tried.adapter()->values(), ElementsAreArray(spared.adapter()->values()));
+    const auto& state = std::get<State>(tried.optimizer());
+    const auto& expected = std::get<State>(spared.optimizer());
+    EXPECT_EQ(state.step, expected.step);
+    EXPECT_THAT(state.m.span(), ElementsAreArray(expected.m.span()));
+    if constexpr (std::is_same_v<State, AdamState>) {
+      EXPECT_THAT(state.v.span(), ElementsAreArray(expected.v.span()));
+    }
+  }
+
+  static ModelConfig config() {
+    auto out = tiny_config(ModelConfig::Architecture::llama);
+    out.vocab_size = 8001;
+    return out;
+  }
+  ThreadPool threads{1};  // others would have heaps of their own
+  std::shared_ptr<const Model> model =
+      random_model(config(), kernels_of(cpu_paths().back(), Precision::f32), threads);
+  std::shared_ptr<const Adapter> adapter = tiny_adapter(*model, threads, 32);
+  Trainer trainer{model, threads, {}};
+  TrainingRun tried{trainer, model, threads, adapter};
+  TrainingRun spared{trainer, model, threads, adapter};
+  Datum datum = {.model_input = ModelInput::from_tokens({1, 2, 3}),
+                 .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{2, 3, 4}}}};
+  int failures = 0;
+};
+
+TEST(AdamStep, ChangesNothingWithoutMemory) {
+  ShortOfMemory<AdamState> test;
+  for (int i = 0; i < 2; ++i) test.step(AdamParams{.learning_rate = 0.01, .weight_decay = 0.1});
+
+  test.expect_same();
+}
+
+TEST(MuonStep, ChangesNothingWithoutMemory) {
+  ShortOfMemory<MuonState> test;
+  for (int i = 0; i < 2; ++i) test.step(MuonParams{.learning_rate = 0.01, .weight_decay = 0.1});
+
+  test.expect_same();
+}
+
+#endif
 
 // ---- norms
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -59,6 +60,9 @@ class PeftFile {
     data.clear();
     for (std::size_t i = 0; i < rows * columns; ++i) data += encode(dtype, name.size() + i);
   }
+  void set(const std::string& name, std::size_t index, const std::string& element) {
+    entries_.at(name).data.replace(index * element.size(), element.size(), element);
+  }
   void remove(const std::string& name) { entries_.erase(name); }
   void rename(const std::string& from, const std::string& to) {
     auto entry = entries_.extract(from);
@@ -67,15 +71,13 @@ class PeftFile {
   }
 
   [[nodiscard]] Result<Floats> read(const LoraLayout& layout) const {
-    const testing::TemporaryFolder folder;
-    std::vector<Tensor> tensors;
-    for (const auto& [name, entry] : entries_) {
-      tensors.push_back(
-          {.name = name, .dtype = entry.dtype, .shape = entry.shape, .data = entry.data});
-    }
-    formats::write_safetensors(folder.path("adapter.safetensors"), tensors).value();
-    const auto bytes = folder.read("adapter.safetensors");
-    return read_peft_tensors(formats::Safetensors::parse(bytes).value(), layout);
+    const auto file = bytes();
+    return read_peft_tensors(formats::Safetensors::parse(file).value(), layout);
+  }
+  [[nodiscard]] Result<std::vector<Floats>> read_unsigned(const LoraLayout& layout) const {
+    const PeftPrefix prefix = {.is_signed = false};
+    const auto file = bytes();
+    return read_peft_tensors(formats::Safetensors::parse(file).value(), layout, {&prefix, 1});
   }
 
  private:
@@ -84,6 +86,17 @@ class PeftFile {
     Dtype dtype = Dtype::f32;
     std::string data;
   };
+  [[nodiscard]] std::string bytes() const {
+    const testing::TemporaryFolder folder;
+    std::vector<Tensor> tensors;
+    for (const auto& [name, entry] : entries_) {
+      tensors.push_back(
+          {.name = name, .dtype = entry.dtype, .shape = entry.shape, .data = entry.data});
+    }
+    formats::write_safetensors(folder.path("adapter.safetensors"), tensors).value();
+    return folder.read("adapter.safetensors");
+  }
+
   std::map<std::string, Entry> entries_;
 };
 
@@ -154,7 +167,7 @@ TEST(PeftTensors, AreWrittenAsPeftHasThem) {
   };
   EXPECT_EQ(at(*a, 2 * head.in + 1), static_cast<float>(head.a + 2 * head.in + 1));
   EXPECT_EQ(at(*b, 4 * kRank + 2), static_cast<float>(head.b + 2 * head.out + 4));
-  constexpr std::array<std::string_view, 2> kBoth = {"", "m."};
+  constexpr std::array<PeftPrefix, 2> kBoth = {PeftPrefix(), PeftPrefix{.text = "m."}};
   for (const auto& found : read_peft_tensors(file, *layout, kBoth).value())
     EXPECT_TRUE(std::ranges::equal(found.span(), values.span()));
 }
@@ -196,6 +209,53 @@ TEST(PeftTensors, AreRefusedIfOneHasAnotherType) {
       file.read(*layout),
       IsError(ErrorCode::invalid_argument,
               HasSubstr(weight(kQuery, "A") + ": its type is I16; expected F32, BF16 or F16")));
+}
+
+TEST(PeftTensors, AreRefusedIfANumberIsNotFinite) {
+  const auto layout = small_layout();
+  const auto bytes_of = [](auto value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const auto expect_refused = [&](Dtype dtype, const std::string& bad, const std::string& text) {
+    for (const auto& name : {weight(kQuery, "A"), weight(kHead, "B")}) {
+      PeftFile file(*layout, dtype);
+      file.set(name, 7, bad);
+
+      EXPECT_THAT(
+          file.read(*layout),
+          IsError(ErrorCode::invalid_argument,
+                  HasSubstr(name + ": its number 7 is " + text + "; expected a finite one")));
+    }
+  };
+
+  expect_refused(Dtype::f32, bytes_of(std::numeric_limits<float>::quiet_NaN()), "nan");
+  expect_refused(Dtype::f32, bytes_of(-std::numeric_limits<float>::infinity()), "-inf");
+  expect_refused(Dtype::bf16, bytes_of(std::uint16_t{0x7F80}), "inf");
+  expect_refused(Dtype::f16, bytes_of(std::uint16_t{0x7E00}), "nan");
+}
+
+TEST(PeftTensors, AreRefusedIfANumberIsNegativeThatMustNotBe) {
+  const auto layout = small_layout();
+  const PeftFile file(*layout);
+
+  EXPECT_THAT(file.read(*layout), ::tinker::testing::IsOk());
+  EXPECT_THAT(file.read_unsigned(*layout),
+              IsError(ErrorCode::invalid_argument,
+                      HasSubstr(" is -2; expected a finite one of at least 0")));
+}
+
+// A layout of more bytes than there are addresses, for a file that has a few.
+TEST(PeftTensors, AreFoundBeforeThereIsMemoryForThem) {
+  constexpr std::size_t kHuge = std::size_t{1} << 20U;
+  auto model = small_config();
+  model.hidden_size = kHuge;
+  model.layers = 5000;
+  const auto layout = LoraLayout::create(model, {.rank = kHuge}).value();
+
+  EXPECT_THAT(PeftFile(*small_layout()).read(*layout),
+              IsError(ErrorCode::invalid_argument, HasSubstr("its shape is [3, 12]; expected")));
+  EXPECT_THAT(PeftFile(*small_layout()).read_unsigned(*layout),
+              IsError(ErrorCode::invalid_argument, HasSubstr("its shape is [3, 12]; expected")));
 }
 
 TEST(PeftTensors, AreRefusedIfThereAreOthers) {

@@ -636,8 +636,62 @@ TEST_F(SamplerTest, RefusesWhatTheCacheCannotHold) {
       sample(sampler, job(prompt, {.max_tokens = 27})),
       IsError(ErrorCode::invalid_argument, AllOf(HasSubstr("97 tokens"), HasSubstr("holds 96"))));
   EXPECT_THAT(sample(sampler, job(prompt, {.max_tokens = 26})), IsOk());
-  EXPECT_THAT(sample(sampler, job(some_tokens(*model, 200, 1), {.max_tokens = 1})),
-              IsError(ErrorCode::invalid_argument, HasSubstr("201 tokens")));
+  EXPECT_THAT(sample(sampler, job(some_tokens(*model, 200, 1), {})),
+              IsError(ErrorCode::invalid_argument, HasSubstr("prompt has 200 tokens")));
+}
+
+TEST_F(SamplerTest, WritesUntilTheCacheIsFullIfNobodySaysHowMuch) {
+  const KvLayout layout(model->config(), model->kernels(), model->config().layers);
+  Sampler sampler(model, threads, {.cache_bytes = 3 * layout.page_bytes()});
+
+  const auto answer = sample(sampler, job(prompt, {.stop = kNoStop}));
+
+  ASSERT_THAT(answer, IsOk());
+  EXPECT_EQ(answer->sequences.at(0).tokens.size(), 96 - prompt.size());
+}
+
+TEST_F(SamplerTest, RefusesAnswersThatCouldBeTooLarge) {
+  const auto refused = [](const char* what) {
+    return IsError(ErrorCode::invalid_argument, HasSubstr(what));
+  };
+  Sampler sampler(model, threads, {.answer_bytes = 100'000});
+  const auto with = [&](auto change) {
+    auto out = job(prompt, {.max_tokens = 10});
+    change(out.request);
+    return sample(sampler, std::move(out));
+  };
+  // One of 69 * 1600 cells is listed.
+  std::vector<std::int64_t> rows(prompt.size(), 1);
+  rows[0] = 0;
+  const TensorData sparse(Buffer<std::int64_t>(std::vector<std::int64_t>{1}),
+                          TensorData::Shape{69, 1600},
+                          CsrIndices{.crow = rows, .col = std::vector<std::int64_t>{5}});
+  const TensorData wide(Buffer<std::int64_t>(std::vector<std::int64_t>{1}),
+                        TensorData::Shape{69, std::int64_t{1} << 28U},
+                        CsrIndices{.crow = rows, .col = std::vector<std::int64_t>{5}});
+
+  EXPECT_THAT(with([](auto& r) { r.num_samples = 50; }), IsOk());
+  EXPECT_THAT(with([](auto& r) { r.num_samples = 1'000'000'000; }),
+              refused("num_samples 1000000000"));
+  EXPECT_THAT(with([](auto& r) { r.topk_prompt_logprobs = 1600; }), refused("at most 0"));
+  EXPECT_THAT(with([](auto& r) { r.topk_sample_logprobs = 1600; }), refused("MiB"));
+  EXPECT_THAT(with([](auto& r) { r.prompt_alt_tokens_k = 1600; }), refused("MiB"));
+  EXPECT_THAT(with([&](auto& r) { r.target_prompt_logprobs = sparse; }), refused("12500 cells"));
+  EXPECT_THAT(with([&](auto& r) { r.target_prompt_logprobs = wide; }), refused("1601 columns"));
+}
+
+TEST_F(SamplerTest, RefusesAdaptersOfOtherModels) {
+  auto deeper = model->config();
+  ++deeper.layers;
+  const auto& bf16 = kernels_of(model->kernels().path, Precision::bf16);  // the model's is f32
+  for (const auto& other : {random_model(deeper, model->kernels(), threads),
+                            random_model(model->config(), bf16, threads)}) {
+    const auto stranger = tiny_adapter(*other, threads);
+    auto asked = job(prompt, {.max_tokens = 1});
+    asked.adapter = stranger;
+    EXPECT_THAT(sample(std::move(asked)),
+                IsError(ErrorCode::invalid_argument, HasSubstr("another model")));
+  }
 }
 
 TEST_F(SamplerTest, RefusesParametersThatMakeNoSense) {
@@ -656,7 +710,7 @@ TEST_F(SamplerTest, RefusesParametersThatMakeNoSense) {
   EXPECT_THAT(sequence({.top_p = 0}), refused("top_p is 0"));
   EXPECT_THAT(sequence({.top_p = 1.5}), refused("top_p is 1.5"));
   EXPECT_THAT(sequence({.top_p = kNan}), refused("top_p is nan"));
-  EXPECT_THAT(sequence({.stop = ""}), refused("stop string is empty"));
+  EXPECT_THAT(sequence({.stop = ""}), refused("stop string 0 is empty"));
 }
 
 TEST_F(SamplerTest, RefusesRequestsThatMakeNoSense) {

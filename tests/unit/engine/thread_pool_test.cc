@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
+#include <new>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -107,6 +109,34 @@ TEST(ThreadPool, TakesAFunctionThatMayNotBeChanged) {
   pool.run(5, f);
 
   EXPECT_EQ(calls, 5);
+}
+
+TEST(ThreadPool, ThrowsWhatAUnitHasThrownWhenAllAreDone) {
+  for (const std::size_t size : {1U, 2U, 3U}) {
+    ThreadPool pool(size);
+    for (int round = 0; round < 50; ++round) {
+      EXPECT_THROW(pool.run(40,
+                            [](std::size_t unit, std::size_t /*thread*/) {
+                              if (unit % 7 == 3) throw std::bad_alloc();
+                            }),
+                   std::bad_alloc);
+    }
+
+    std::atomic<int> done = 0;
+    pool.run(40, [&](std::size_t /*unit*/, std::size_t /*thread*/) { ++done; });
+
+    EXPECT_EQ(done, 40);
+  }
+}
+
+TEST(ThreadPool, RunsAnyNumberOfUnits) {
+  constexpr std::size_t kMany = (std::size_t{2} << 20U) + 5;
+  ThreadPool pool(2);
+  std::vector<std::uint8_t> calls(kMany);
+
+  pool.run(kMany, [&](std::size_t unit, std::size_t /*thread*/) { ++calls[unit]; });
+
+  EXPECT_EQ(std::ranges::count(calls, 1), static_cast<std::ptrdiff_t>(kMany));
 }
 
 TEST(ThreadPool, EndsWithoutHavingWorked) {
