@@ -10,7 +10,9 @@ TINKER_SMOLLM2 names or else random weights of its shape. Everybody gets the sam
   decode     32 new tokens of each sequence of a batch behind a prompt of 32, without the time for the prompts
   gemm       products with packed weights, m x n x k, beside multiply-adds that only touch registers
 
-All of it with the fastest kernels that the machine has, or those that TINKER_CPU names; of the others, one step of d512.
+All of it with the fastest kernels that the machine has, or those that TINKER_CPU names. With the others, steps of d512 that
+are smaller, as their rows say, and, once and with the most threads, smollm2 and the products; with the scalar ones steps
+of a few tokens, and nothing else.
 
 Ours and theirs take turns, and the best of each counts. Threads that wait for each other suffer most from a busy machine,
 so a row says how busy it was with other things; ratios of a busy one are not worth quoting. llama.cpp gets the better of
@@ -95,14 +97,14 @@ def model_folders(program, folder):
     return folders
 
 
-def bench_step(program, model, precision, threads, step, *options):
-    setting = ["--precision", precision, "--threads", threads, "--repetitions", REPETITIONS]
+def bench_step(program, model, precision, threads, step, *options, repetitions=REPETITIONS):
+    setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
     size = ["--sequences", step[0], "--length", step[1]]
     return run(*program, model, "--what", "lora_step", *setting, *size, *options)
 
 
-def bench_sampling(program, model, precision, threads, *options):
-    setting = ["--precision", precision, "--threads", threads, "--repetitions", REPETITIONS]
+def bench_sampling(program, model, precision, threads, *options, repetitions=REPETITIONS):
+    setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
     return run(*program, model, "--what", "prefill,decode", *setting, "--batches", BATCHES, *options)
 
 
@@ -149,27 +151,34 @@ class Ours:
         best.add("ours", setting, bench_step(command, model, precision, threads, STEP, *kernels))
         best.add("ours", setting, bench_sampling(command, model, precision, threads, *kernels))
 
-    def kernel_rows(self, peaks, make_row):
+    def kernel_rows(self, peaks, make_row, threads, repetitions=REPETITIONS):
         """Of products; fills in the peaks."""
-        for precision in PRECISIONS:
-            for threads in THREADS:
-                options = ["--precision", precision, "--threads", threads, "--cpu", self.path]
-                rows = run(self.program, "kernels", *options, "--repetitions", REPETITIONS)
-                peaks[precision, threads] = peak = rows[0]["gflops"] or None
-                for row in rows[1:]:
-                    shape = f"{row['m']}x{row['n']}x{row['k']}"
-                    label = label_of("gemm", shape, precision, self.path, threads=threads)
-                    yield beside_peak(make_row, label, row["gflops"], peak)
+        for precision, count in itertools.product(PRECISIONS, threads):
+            options = ["--precision", precision, "--threads", count, "--cpu", self.path]
+            rows = run(self.program, "kernels", *options, "--repetitions", repetitions)
+            peaks[precision, count] = peak = rows[0]["gflops"] or None
+            for row in rows[1:]:
+                shape = f"{row['m']}x{row['n']}x{row['k']}"
+                label = label_of("gemm", shape, precision, self.path, threads=count)
+                yield beside_peak(make_row, label, row["gflops"], peak)
 
-    def step_rows(self, model, make_row):
-        """Of steps that are only to be compared with each other."""
+    def small_rows(self, models, make_row):
+        """Of less work, to be compared with that of other kernels."""
+        command, kernels = (self.program, "model"), ("--cpu", self.path)
         step = STEP_OF_SCALAR if self.path == "scalar" else STEP_OF_OTHER_PATHS
-        for precision in PRECISIONS:
-            for threads in THREADS:
-                command = (self.program, "model")
-                rows = bench_step(command, model, precision, threads, step, "--cpu", self.path)
-                label = label_of("lora_step d512", precision, self.path, f"{step[0]}x{step[1]}", threads=threads)
-                yield make_row(label, speed(rows[0]), "tok/s", None, None)
+        best, peaks, products = Best(), {}, []
+        for precision, threads in itertools.product(PRECISIONS, THREADS):
+            rows = bench_step(command, models["d512"], precision, threads, step, *kernels)
+            best.add("ours", ("d512", precision, threads), rows)
+        if self.path != "scalar":
+            name, threads = MODELS[-1], max(THREADS)
+            for precision in PRECISIONS:
+                work = (command, models[name], precision, threads)
+                rows = bench_step(*work, step, *kernels, repetitions=1)
+                rows += bench_sampling(*work, *kernels, repetitions=1)
+                best.add("ours", (name, precision, threads), rows)
+            products = list(self.kernel_rows(peaks, make_row, (threads,), repetitions=1))
+        return [*model_rows(best, self.path, peaks, make_row, step), *products]
 
 
 def check_losses(best):
@@ -194,18 +203,19 @@ def beside_peak(make_row, label, gflops, peak):
     return make_row(label, gflops, "GFLOP/s", "register peak" if peak else None, peak)
 
 
-def model_rows(best, path, peaks, make_row):
-    """A row for each peer that has done the same, or one without."""
+def model_rows(best, path, peaks, make_row, step=None):
+    """A row for each peer that has done the same, or one without. A step of another size is named."""
     for (who, what, name, precision, threads), row in best.rows.items():
         if who != "ours":
             continue
         unit, value = ("MB", lambda row: row["megabytes"]) if what == "memory" else ("tok/s", speed)
-        label = label_of(what, name, precision, path, threads=threads)
+        size = [f"{step[0]}x{step[1]}"] if step and what in ("lora_step", "memory") else []
+        label = label_of(what, name, precision, path, *size, threads=threads)
         beside = [(peer, best.row(who, what, name, precision, threads)) for who, peer in best.names.items()]
         beside = [(peer, value(theirs)) for peer, theirs in beside if theirs]
         for peer, theirs in beside or [(None, None)]:
             yield make_row(label, value(row), unit, peer, theirs)
-        if "flop" in row:
+        if "flop" in row and (precision, threads) in peaks:
             gflops = row["flop"] / row["seconds"] * 1e-9
             yield beside_peak(make_row, f"{label}, FLOP", gflops, peaks[precision, threads])
 
@@ -218,7 +228,7 @@ def measure_all(build_dir, make_row, rounds, make_peers):
         models = model_folders(program, pathlib.Path(folder))
         everybody = [ours, *make_peers(models)]
         best, peaks, busy = Best(), {}, []
-        kernels = list(ours.kernel_rows(peaks, make_row))
+        kernels = list(ours.kernel_rows(peaks, make_row, THREADS))
         for _ in range(rounds):
             for name, precision, threads in itertools.product(models, PRECISIONS, THREADS):
                 busy.append(busy_percent())
@@ -229,7 +239,7 @@ def measure_all(build_dir, make_row, rounds, make_peers):
             row
             for path in paths
             if path != ours.path
-            for row in Ours(program, path).step_rows(models["d512"], make_row)
+            for row in Ours(program, path).small_rows(models, make_row)
         ]
     rows = model_rows(best, ours.path, peaks, make_row)
     return [make_row("busy with other programs", sum(busy) / len(busy), "%", None, None), *rows, *others, *kernels]

@@ -1,8 +1,11 @@
 // Teaches a small instruct model a house format in half a minute: one sentence in, one label such
 // as FOOD/GOOD out. Run it with SmolLM2-135M-Instruct, a GGUF file or a folder. Things and
 // adjectives of the test are not in the training data.
+#include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
+#include <sstream>
 #include <string>
 
 #include <tinker/tinker.h>
@@ -14,92 +17,63 @@ struct Example {
   std::string label;
 };
 
-constexpr std::array<const char*, 3> kTopics = {"FOOD", "TRAVEL", "TECH"};
-constexpr std::array<std::array<const char*, 10>, 3> kThings = {
-    {{"soup", "pizza", "salad", "bread", "curry", "cake", "coffee", "burger", "pasta", "steak"},
-     {"hotel",
-      "flight",
-      "beach",
-      "tour",
-      "train ride",
-      "cruise",
-      "museum",
-      "hostel",
-      "road trip",
-      "airport"},
-     {"laptop",
-      "phone",
-      "camera",
-      "printer",
-      "tablet",
-      "keyboard",
-      "router",
-      "headset",
-      "monitor",
-      "smartwatch"}}};
-constexpr std::array<const char*, 16> kGood = {"wonderful",
-                                               "excellent",
-                                               "great",
-                                               "lovely",
-                                               "amazing",
-                                               "superb",
-                                               "fantastic",
-                                               "perfect",
-                                               "splendid",
-                                               "pleasant",
-                                               "brilliant",
-                                               "good",
-                                               "delightful",
-                                               "outstanding",
-                                               "terrific",
-                                               "marvelous"};
-constexpr std::array<const char*, 16> kBad = {"terrible",
-                                              "awful",
-                                              "horrible",
-                                              "poor",
-                                              "dreadful",
-                                              "bad",
-                                              "disgusting",
-                                              "boring",
-                                              "broken",
-                                              "disappointing",
-                                              "nasty",
-                                              "useless",
-                                              "miserable",
-                                              "lousy",
-                                              "appalling",
-                                              "pathetic"};
+constexpr std::array kTopics = {"FOOD", "TRAVEL", "TECH"};
+constexpr std::array kThings = {
+    "soup,pizza,salad,bread,curry,cake,coffee,burger,pasta,steak",
+    "hotel,flight,beach,tour,train ride,cruise,museum,hostel,road trip,airport",
+    "laptop,phone,camera,printer,tablet,keyboard,router,headset,monitor,smartwatch"};
+constexpr auto kGood =
+    "wonderful,excellent,great,lovely,amazing,superb,fantastic,perfect,splendid,pleasant,brilliant,"
+    "good,delightful,outstanding,terrific,marvelous";
+constexpr auto kBad =
+    "terrible,awful,horrible,poor,dreadful,bad,disgusting,boring,broken,disappointing,nasty,"
+    "useless,miserable,lousy,appalling,pathetic";
+constexpr std::array kPatterns = {"The {x} was {a}.",
+                                  "What a {a} {x}!",
+                                  "I found the {x} {a} and told my friends about it.",
+                                  "My sister says the {x} is {a}.",
+                                  "We had a {a} {x} yesterday."};
+// Of each topic and of each kind; the test has the others.
 constexpr std::size_t kTrainedThings = 8;
 constexpr std::size_t kTrainedAdjectives = 12;
 
-std::string sentence(std::size_t pattern, const std::string& thing, const std::string& adjective) {
-  switch (pattern % 5) {
-    case 0: return "The " + thing + " was " + adjective + ".";
-    case 1: return "What a " + adjective + " " + thing + "!";
-    case 2: return "I found the " + thing + " " + adjective + " and told my friends about it.";
-    case 3: return "My sister says the " + thing + " is " + adjective + ".";
-    default: return "We had a " + adjective + " " + thing + " yesterday.";
-  }
+std::vector<std::string> words(const char* list) {
+  std::vector<std::string> out;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) out.push_back(word);
+  return out;
 }
 
-/// All things with all adjectives: those to train on, or the others, of which every second is left
-/// out.
+std::string sentence(std::string pattern, const std::string& thing, const std::string& adjective) {
+  pattern.replace(pattern.find("{x}"), 3, thing);
+  return pattern.replace(pattern.find("{a}"), 3, adjective);
+}
+
+/// Things with adjectives, each pair in one pattern: all to train on, or every second of the
+/// others. Says how many have which label.
 std::vector<Example> examples(bool is_test) {
   std::vector<Example> out;
-  std::size_t count = 0;
+  std::map<std::string, int> counts;
+  const auto good = words(kGood);
+  const auto bad = words(kBad);
   for (std::size_t topic = 0; topic < kTopics.size(); ++topic) {
-    for (std::size_t t = 0; t < kThings[topic].size(); ++t) {
-      for (std::size_t a = 0; a < kGood.size(); ++a) {
+    const auto things = words(kThings[topic]);
+    for (std::size_t t = 0; t < things.size(); ++t) {
+      for (std::size_t a = 0; a < good.size(); ++a) {
         if ((t >= kTrainedThings) != is_test || (a >= kTrainedAdjectives) != is_test) continue;
+        if (is_test && (t + a) % 2 != 0) continue;
         for (const bool is_good : {true, false}) {
-          if (is_test && ++count % 2 == 0) continue;
-          out.push_back(
-              {.sentence = sentence(out.size(), kThings[topic][t], is_good ? kGood[a] : kBad[a]),
-               .label = std::string(kTopics[topic]) + (is_good ? "/GOOD" : "/BAD")});
+          const char* const pattern = kPatterns[out.size() % kPatterns.size()];
+          out.push_back({.sentence = sentence(pattern, things[t], is_good ? good[a] : bad[a]),
+                         .label = std::string(kTopics[topic]) + (is_good ? "/GOOD" : "/BAD")});
+          ++counts[out.back().label];
         }
       }
     }
   }
+  std::cout << out.size() << (is_test ? " to test:" : " to train:");
+  for (const auto& [label, count] : counts) std::cout << ' ' << count << ' ' << label;
+  std::cout << '\n';
   return out;
 }
 
@@ -124,11 +98,11 @@ tinker::Datum datum(const tinker::Tokenizer& tokenizer, const Example& example) 
                          {"weights", std::move(weights)}}};
 }
 
-/// How many of the test sentences get their label; shows the first four.
+/// How many of the sentences get their label; shows four of them.
 std::size_t evaluate(const tinker::Engine& engine,
                      const tinker::Tokenizer& tokenizer,
+                     const std::vector<Example>& items,
                      const tinker::AdapterSnapshot& from) {
-  const auto items = examples(true);
   std::vector<tinker::SampleRequest> requests;
   for (const auto& item : items) {
     requests.push_back({.prompt = tinker::ModelInput::from_tokens(prompt(tokenizer, item.sentence)),
@@ -140,7 +114,7 @@ std::size_t evaluate(const tinker::Engine& engine,
     const auto text =
         tokenizer.decode(answers[i].value().sequences[0].tokens, {.skip_special_tokens = true});
     if (text == items[i].label) ++right;
-    if (i < 4) std::cout << "  " << items[i].sentence << " -> " << text << '\n';
+    if (i % 7 == 0) std::cout << "  " << items[i].sentence << " -> " << text << '\n';
   }
   std::cout << right << " of " << items.size() << " right\n";
   return right;
@@ -157,10 +131,11 @@ int main(int argc, char** argv) {
   const auto tokenizer = tinker::Tokenizer::load(argv[1]).value();
   const auto trainer =
       engine.create_adapter({.rank = 16, .seed = 1, .train_unembed = false}).value();
-  evaluate(engine, tokenizer, {});
+  const auto data = examples(false);
+  const auto test = examples(true);
+  evaluate(engine, tokenizer, test, {});
 
   constexpr int kSteps = 30;
-  const auto data = examples(false);
   tinker::Rng rng(1);
   for (int step = 0; step < kSteps; ++step) {
     std::vector<tinker::Datum> batch;
@@ -175,5 +150,5 @@ int main(int argc, char** argv) {
         .value();
     if (step % 10 == 0) std::cout << "step " << step << ": loss " << output.loss().value() << '\n';
   }
-  return evaluate(engine, tokenizer, trainer.snapshot()) >= 22 ? 0 : 1;
+  return evaluate(engine, tokenizer, test, trainer.snapshot()) >= 22 ? 0 : 1;
 }

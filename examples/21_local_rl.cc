@@ -1,8 +1,10 @@
 // Reinforcement learning on this machine: answer with the capital, and stop. The reward is a
 // program: the fewer tokens a right answer takes, the better. Run it with SmolLM2-135M-Instruct, a
 // GGUF file or a folder.
+#include <algorithm>
 #include <array>
 #include <iostream>
+#include <iterator>
 #include <string>
 
 #include <tinker/tinker.h>
@@ -133,10 +135,10 @@ int main(int argc, char** argv) {
         mean += rewards.back() / static_cast<float>(answers.size());
       }
       sum += mean;
-      for (std::size_t j = 0; j < answers.size(); ++j) {
-        if (rewards[j] != mean)
-          batch.push_back(episode(prompt(tokenizer, asked[i]), answers[j], rewards[j] - mean));
-      }
+      // Equal rewards teach nothing; what rounding makes of their mean would be taken for a lesson.
+      if (std::ranges::count(rewards, rewards[0]) == std::ssize(rewards)) continue;
+      for (std::size_t j = 0; j < answers.size(); ++j)
+        batch.push_back(episode(prompt(tokenizer, asked[i]), answers[j], rewards[j] - mean));
     }
     std::cout << "round " << round << ": reward " << sum / static_cast<float>(asked.size()) << '\n';
     if (batch.empty()) continue;

@@ -28,13 +28,9 @@ Result<void> convert(const ConvertOptions& options) {
     TINKER_TRY(const auto file, formats::MappedFile::open(options.from));
     // llama2.c's files do not say what they are.
     if (!file.bytes().starts_with("GGUF")) {
-      if (options.precision != EnginePrecision::f32) {
-        return Error{.code = ErrorCode::invalid_argument,
-                     .message = "a file of llama2.c is converted in f32; convert the folder again"};
-      }
       auto model = engine::Llama2c::parse(file.bytes());
       if (!model.ok()) return std::move(model).error().with_context(options.from);
-      return model->write(options.to);
+      return model->write(options.to, options.precision);
     }
   }
   TINKER_TRY(const auto base, engine::ModelFiles::open(options.from));

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_folder.h"
+#include "base/half.h"
 #include "base/strings.h"
 #include "engine/config_checks.h"
 #include "engine/model_writer.h"
@@ -90,6 +92,18 @@ std::string in_halves(std::string_view rows, std::size_t row_size, std::size_t h
   return out;
 }
 
+std::string as_bf16(std::string_view floats) {
+  std::string out;
+  out.reserve(floats.size() / 2);
+  for (std::size_t i = 0; i < floats.size(); i += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, floats.data() + i, sizeof value);
+    const std::uint16_t bits = base::to_bf16(value);
+    out.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Llama2c> Llama2c::parse(std::string_view file) {
@@ -107,8 +121,10 @@ Result<Llama2c> Llama2c::parse(std::string_view file) {
   return Llama2c(std::move(config), weights);
 }
 
-Result<void> Llama2c::write(const std::filesystem::path& folder) const {
-  std::deque<std::string> turned;
+Result<void> Llama2c::write(const std::filesystem::path& folder, EnginePrecision precision) const {
+  TINKER_TRY(check_new_folder(folder));
+  const bool is_bf16 = precision == EnginePrecision::bf16;
+  std::deque<std::string> made;
   std::vector<Safetensors::Tensor> tensors;
   std::string_view rest = weights_;
   for (const auto& tensor : in_order_of_file(tensors_of(config_))) {
@@ -117,11 +133,17 @@ Result<void> Llama2c::write(const std::filesystem::path& folder) const {
     auto data = rest.substr(0, tensor.rows * row_size);
     rest.remove_prefix(data.size());
     if (tensor.name.ends_with("q_proj.weight") || tensor.name.ends_with("k_proj.weight")) {
-      data = turned.emplace_back(in_halves(data, row_size, config_.head_dim));
+      data = made.emplace_back(in_halves(data, row_size, config_.head_dim));
     }
-    tensors.push_back({.name = tensor.name, .shape = tensor.extents(), .data = data});
+    if (is_bf16) data = made.emplace_back(as_bf16(data));
+    tensors.push_back({.name = tensor.name,
+                       .dtype = is_bf16 ? Safetensors::Dtype::bf16 : Safetensors::Dtype::f32,
+                       .shape = tensor.extents(),
+                       .data = data});
   }
-  return write_model(folder, config_, tensors);
+  TINKER_TRY(auto files, base::AtomicFolder::create(folder.string()));
+  TINKER_TRY(write_model(files.written(), config_, tensors));
+  return files.commit();
 }
 
 }  // namespace tinker::engine

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/model_config.h"
+#include "tinker/engine.h"
 #include "tinker/result.h"
 
 namespace tinker::engine {
@@ -20,8 +21,10 @@ class Llama2c {
   static Result<Llama2c> parse(std::string_view file);
 
   [[nodiscard]] const ModelConfig& config() const noexcept { return config_; }
-  /// Makes a Hugging Face folder of it; fails as `write_model` does.
-  [[nodiscard]] Result<void> write(const std::filesystem::path& folder) const;
+  /// Makes a Hugging Face folder of it. Fails as `check_new_folder` and `write_model` do, and
+  /// leaves what was there.
+  [[nodiscard]] Result<void> write(const std::filesystem::path& folder,
+                                   EnginePrecision precision = EnginePrecision::f32) const;
 
  private:
   Llama2c(ModelConfig config, std::string_view weights)

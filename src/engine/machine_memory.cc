@@ -7,10 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "base/strings.h"
+
 namespace tinker::engine {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max() / 2;
 
 /// The number behind a name, in a file of such lines.
 std::optional<std::size_t> find(const fs::path& path, std::string_view wanted) {
@@ -32,34 +36,65 @@ std::optional<std::size_t> number(const fs::path& path) {
   return std::nullopt;
 }
 
+/// One version of control groups.
+struct Groups {
+  const char* controller;  // as /proc/self/cgroup names it; the newer version has no names there
+  const char* folder;
+  const char* limit;
+  const char* used;
+  const char* cached;
+};
+constexpr Groups kNewer = {.controller = "",
+                           .folder = "sys/fs/cgroup",
+                           .limit = "memory.max",
+                           .used = "memory.current",
+                           .cached = "inactive_file"};
+constexpr Groups kOlder = {.controller = "memory",
+                           .folder = "sys/fs/cgroup/memory",
+                           .limit = "memory.limit_in_bytes",
+                           .used = "memory.usage_in_bytes",
+                           .cached = "total_inactive_file"};
+
+/// The group of this process below the root, of a line such as "4:cpu,memory:/slice/job".
+fs::path own_group(const fs::path& root, std::string_view controller) {
+  const auto wanted = base::concat(',', controller, ',');
+  std::ifstream file(root / "proc/self/cgroup");
+  std::string controllers;
+  std::string path;
+  while (std::getline(file, path, ':') && std::getline(file, controllers, ':') &&
+         std::getline(file, path)) {
+    if (base::concat(',', controllers, ',').find(wanted) != std::string::npos)
+      return fs::path(path).relative_path();
+  }
+  return {};
+}
+
+/// What a group may still have. Of what it has, pages of files that nobody used lately are given
+/// back when others need them.
+std::size_t left(const fs::path& group, const Groups& names) {
+  const auto limit = number(group / names.limit);
+  const auto used = number(group / names.used);
+  if (!limit || !used) return kUnlimited;
+  const std::size_t cached = find(group / "memory.stat", names.cached).value_or(0);
+  const std::size_t kept = *used - std::min(*used, cached);
+  return *limit - std::min(*limit, kept);
+}
+
 }  // namespace
 
 std::size_t available_memory(const fs::path& root) {
-  std::size_t out = std::numeric_limits<std::size_t>::max() / 2;
+  std::size_t out = kUnlimited;
   if (const auto kibibytes = find(root / "proc/meminfo", "MemAvailable:")) out = *kibibytes << 10U;
-  // What a control group may have, in both versions of their files. Of what it has, pages of files
-  // that nobody used lately are given back when others need them.
-  struct Names {
-    const char* folder;
-    const char* limit;
-    const char* used;
-    const char* cached;
-  };
-  for (const auto& names : {Names{.folder = "sys/fs/cgroup",
-                                  .limit = "memory.max",
-                                  .used = "memory.current",
-                                  .cached = "inactive_file"},
-                            Names{.folder = "sys/fs/cgroup/memory",
-                                  .limit = "memory.limit_in_bytes",
-                                  .used = "memory.usage_in_bytes",
-                                  .cached = "total_inactive_file"}}) {
-    const auto folder = root / names.folder;
-    const auto limit = number(folder / names.limit);
-    const auto used = number(folder / names.used);
-    if (!limit || !used) continue;
-    const std::size_t cached = find(folder / "memory.stat", names.cached).value_or(0);
-    const std::size_t kept = *used - std::min(*used, cached);
-    out = std::min(out, *limit - std::min(*limit, kept));
+  // Every group from the root to that of the process has a limit of its own. In a container, the
+  // root may be that of the container, and the path one that is not seen from inside.
+  for (const auto& names : {kNewer, kOlder}) {
+    auto group = root / names.folder;
+    out = std::min(out, left(group, names));
+    for (const auto& name : own_group(root, names.controller)) {
+      if (name == "..") break;  // outside of what is seen here
+      group /= name;
+      out = std::min(out, left(group, names));
+    }
   }
   return out;
 }

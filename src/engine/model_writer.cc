@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -86,6 +87,17 @@ Result<void> write_model(const std::filesystem::path& folder,
                                           return make_data(shapes[index], write);
                                         }));
   return write_config(folder, config, dtype);
+}
+
+Result<void> check_new_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error)) return {};
+  const bool is_folder = std::filesystem::is_directory(folder, error);
+  if (is_folder && std::filesystem::is_empty(folder, error)) return {};
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = base::concat(folder.string(),
+                                       is_folder ? " is there and not empty; it is not replaced"
+                                                 : " is there and no folder; it is not replaced")};
 }
 
 Result<ModelConfig> in_words_of_config_json(ModelConfig config) {

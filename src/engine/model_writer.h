@@ -26,6 +26,9 @@ Result<void> write_model(const std::filesystem::path& folder,
                          formats::Safetensors::Dtype dtype,
                          const MakeTensor& make_data);
 
+/// Fails with `invalid_argument` unless the folder is empty or not there.
+Result<void> check_new_folder(const std::filesystem::path& folder);
+
 /// The same model in the words of config.json: factors of GGUF files as the scaling of Llama 3 that
 /// they came from. Fails with `invalid_argument` for factors that came from something else.
 Result<ModelConfig> in_words_of_config_json(ModelConfig config);

@@ -60,6 +60,14 @@ class ConvertCommand(unittest.TestCase):
         begin = struct.calcsize("<7i")
         self.assertEqual(embedding, self.file.read_bytes()[begin : begin + 4 * VOCAB * DIM])
 
+    def test_llama2c_in_half_the_size(self):
+        whole, half, again = self.folder / "f32", self.folder / "bf16", self.folder / "again"
+        self.assertEqual(convert(self.file, whole).returncode, OK)
+        self.assertEqual(convert(self.file, half, "--precision", "bf16").returncode, OK)
+        self.assertEqual(convert(whole, again, "--precision", "bf16").returncode, OK)
+        self.assertEqual(tensors_of(half), tensors_of(again))
+        self.assertEqual(json.loads((half / "config.json").read_text())["torch_dtype"], "bfloat16")
+
     def test_folder_in_another_precision(self):
         whole, half = self.folder / "f32", self.folder / "bf16"
         self.assertEqual(convert(self.file, whole).returncode, OK)
@@ -84,11 +92,27 @@ class ConvertCommand(unittest.TestCase):
         made, taken = self.folder / "made", self.folder / "taken"
         self.assertEqual(convert(self.file, made).returncode, OK)
         taken.mkdir()
-        (taken / "letter").write_text("mine")
-        refused = convert(made, taken)
+        (taken / "config.json").write_text("mine")
+        for source in (made, self.file):
+            refused = convert(source, taken)
+            self.assertEqual(refused.returncode, REFUSED)
+            self.assertIn("taken is there and not empty", refused.stderr)
+            self.assertEqual([path.name for path in taken.iterdir()], ["config.json"])
+            self.assertEqual((taken / "config.json").read_text(), "mine")
+
+    def test_a_file_is_left_alone(self):
+        letter = self.folder / "letter"
+        letter.write_text("")
+        refused = convert(self.file, letter)
         self.assertEqual(refused.returncode, REFUSED)
-        self.assertIn("taken", refused.stderr)
-        self.assertEqual([path.name for path in taken.iterdir()], ["letter"])
+        self.assertIn("letter is there and no folder", refused.stderr)
+        self.assertTrue(letter.is_file())
+
+    def test_an_empty_folder_is_taken(self):
+        out = self.folder / "out"
+        out.mkdir()
+        self.assertEqual(convert(self.file, out).returncode, OK)
+        self.assertEqual({path.name for path in out.iterdir()}, {"config.json", "model.safetensors"})
 
 
 if __name__ == "__main__":
