@@ -24,6 +24,7 @@ import itertools
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,28 +98,43 @@ def model_folders(program, folder):
     return folders
 
 
-def bench_step(program, model, precision, threads, step, *options, repetitions=REPETITIONS):
+def bench_step(program, model, precision, threads, step, *options, repetitions=REPETITIONS, environment=None):
     setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
     size = ["--sequences", step[0], "--length", step[1]]
-    return run(*program, model, "--what", "lora_step", *setting, *size, *options)
+    return run(*program, model, "--what", "lora_step", *setting, *size, *options, environment=environment)
 
 
-def bench_sampling(program, model, precision, threads, *options, repetitions=REPETITIONS):
+def bench_sampling(program, model, precision, threads, *options, repetitions=REPETITIONS, environment=None):
     setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
-    return run(*program, model, "--what", "prefill,decode", *setting, "--batches", BATCHES, *options)
+    what = ["--what", "prefill,decode", "--batches", BATCHES]
+    return run(*program, model, *what, *setting, *options, environment=environment)
 
 
 class Torch:
-    """engine_peer.py in the Python of the peers."""
+    """engine_peer.py in the Python of the peers.
+
+    Some virtual machines have AMX but do not say how large its tiles are; products of bf16 then end PyTorch with an
+    illegal instruction. There it runs without AMX, and its name says so.
+    """
+
+    PROBE = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); x @ x"
+    WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 
     def __init__(self, python):
         self.program = (python, HERE / "engine_peer.py")
+        self.environment = {}
+        if subprocess.run([python, "-c", self.PROBE]).returncode == -signal.SIGILL:
+            self.environment = self.WITHOUT_AMX
+
+    def named(self, rows):
+        suffix = " without AMX" if self.environment else ""
+        return [{**row, "name": row["name"] + suffix} if row["what"] == "peer" else row for row in rows]
 
     def measure(self, best, name, model, precision, threads):
-        setting = (name, precision, threads)
-        best.add("torch", setting, bench_step(self.program, model, precision, threads, STEP))
+        work, setting = (self.program, model, precision, threads), (name, precision, threads)
+        best.add("torch", setting, self.named(bench_step(*work, STEP, environment=self.environment)))
         if threads == max(THREADS):
-            best.add("torch", setting, bench_sampling(self.program, model, precision, threads))
+            best.add("torch", setting, self.named(bench_sampling(*work, environment=self.environment)))
 
 
 class LlamaCpp:

@@ -2,6 +2,20 @@
 
 namespace tinker::engine {
 
+LayerState LayerState::from(std::size_t first) const noexcept {
+  LayerState rows = {.x = x.from(first),
+                     .middle = middle.from(first),
+                     .raw_q = raw_q.from(first),
+                     .raw_k = raw_k.from(first),
+                     .q = q.from(first),
+                     .out = out.from(first),
+                     .lse = lse.from(first),
+                     .gate = gate.from(first),
+                     .up = up.from(first)};
+  for (std::size_t i = 0; i < kLayerGroups; ++i) rows.low[i] = low[i].from(first);
+  return rows;
+}
+
 LayerState ActivationPlan::layer(Arena& arena) const {
   const auto& config = model_.config();
   LayerState out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -29,7 +30,12 @@ struct FloatRows {
   std::size_t stride = 0;
 
   [[nodiscard]] float* row(std::size_t index) const noexcept { return data + index * stride; }
+  [[nodiscard]] FloatRows from(std::size_t first) const noexcept {
+    return {.data = data == nullptr ? nullptr : row(first), .stride = stride};
+  }
 };
+
+inline constexpr std::size_t kPieceRows = 512;
 
 /// How large the arrays of a pass are.
 struct PassShape {
@@ -37,10 +43,13 @@ struct PassShape {
   std::size_t padded_rank = 0;  ///< The largest of the adapters, 0 without any.
   std::size_t pages = 0;        ///< Of all sequences that are differentiated.
   std::size_t longest = 0;      ///< Tokens of one of them.
+  /// Rows that go through a layer together: few enough for what is computed of them to stay in the
+  /// caches. At least `kKeyBlock`.
+  std::size_t piece = kPieceRows;
 
   [[nodiscard]] bool fits(const PassShape& room) const noexcept {
     return rows <= room.rows && padded_rank <= room.padded_rank && pages <= room.pages &&
-           longest <= room.longest;
+           longest <= room.longest && piece <= room.piece;
   }
 };
 
@@ -48,7 +57,7 @@ struct PassShape {
 struct LayerState {
   FloatRows x = {};       ///< (rows, hidden) its input
   FloatRows middle = {};  ///< (rows, hidden) after attention
-  FloatRows raw_q = {};   ///< (rows, q_size) before norm and rotation
+  FloatRows raw_q = {};   ///< (rows, q_size) before norm and rotation, if they must be kept
   FloatRows raw_k = {};
   ElementRows q = {};     ///< (rows, q_size)
   ElementRows out = {};   ///< (rows, q_size) of attention
@@ -57,6 +66,9 @@ struct LayerState {
   ElementRows up = {};
   std::array<ElementRows, kLayerGroups> low =
       {};  ///< (rows, count * padded rank): A x of each group
+
+  /// The rows from `first` on.
+  [[nodiscard]] LayerState from(std::size_t first) const noexcept;
 };
 
 /// Gives out the arrays of one pass.
@@ -78,6 +90,12 @@ class ActivationPlan {
     return elements(arena, members_of(group).count * shape_.padded_rank);
   }
   [[nodiscard]] const PassShape& shape() const noexcept { return shape_; }
+  /// The same for the rows of a piece.
+  [[nodiscard]] ActivationPlan of_piece() const {
+    auto shape = shape_;
+    shape.rows = std::min(shape.piece, shape.rows);
+    return {model_, shape};
+  }
   /// All but x, middle, raw_q and raw_k, which need not be kept by all.
   [[nodiscard]] LayerState layer(Arena& arena) const;
 

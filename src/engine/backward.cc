@@ -9,22 +9,23 @@ namespace tinker::engine {
 
 void Backward::plan(const ActivationPlan& plan, Arena& arena) {
   const auto& config = model_.config();
-  d_residual_ = plan.elements(arena, config.hidden_size);
-  normed_ = plan.elements(arena, config.hidden_size);
-  d_normed_ = plan.floats(arena, config.hidden_size);
-  inverse_ = plan.floats(arena, 1).data;
-  gated_ = plan.elements(arena, config.ffn_size);
-  d_gated_ = plan.floats(arena, config.ffn_size);
-  d_gate_ = plan.elements(arena, config.ffn_size);
-  d_up_ = plan.elements(arena, config.ffn_size);
+  const auto piece = plan.of_piece();
+  d_residual_ = piece.elements(arena, config.hidden_size);
+  normed_ = piece.elements(arena, config.hidden_size);
+  d_normed_ = piece.floats(arena, config.hidden_size);
+  inverse_ = piece.floats(arena, 1).data;
+  gated_ = piece.elements(arena, config.ffn_size);
+  d_gated_ = piece.floats(arena, config.ffn_size);
+  d_gate_ = piece.elements(arena, config.ffn_size);
+  d_up_ = piece.elements(arena, config.ffn_size);
+  d_qkv_ = {piece.elements(arena, config.q_size()),
+            piece.elements(arena, config.kv_size()),
+            piece.elements(arena, config.kv_size())};
+  d_low_ = piece.low(arena, LoraGroup::qkv);
   d_out_ = plan.elements(arena, config.q_size());
   d_q_ = plan.floats(arena, config.q_size());
   d_k_ = plan.floats(arena, config.kv_size());
   d_v_ = plan.floats(arena, config.kv_size());
-  d_qkv_ = {plan.elements(arena, config.q_size()),
-            plan.elements(arena, config.kv_size()),
-            plan.elements(arena, config.kv_size())};
-  d_low_ = plan.low(arena, LoraGroup::qkv);
   packed_u_ = arena.bytes(plan.shape().pages * kKeyBlock * plan.shape().padded_rank *
                           model_.kernels().left_bytes);
   scratch_.clear();
@@ -56,7 +57,6 @@ void Backward::begin(const PassShape& shape,
   adapter_ = &adapter;
   sequences_ = sequences;
   gradients_ = gradients;
-  rows_ = sequences.empty() ? 0 : sequences.back().first + sequences.back().count;
   if (transposed_[0].n() == 0) {
     for (std::size_t i = 0; i < kProjections; ++i) {
       const auto& matrix = model_.layer(0).matrices[i];
@@ -104,6 +104,16 @@ void Backward::add(const FactorGradient& gradient, std::span<const RowRange> seq
   });
 }
 
+void Backward::take(const RowPiece& piece) {
+  rows_ = piece.count;
+  ranges_.clear();
+  for (const auto& range : sequences_) {
+    const std::size_t begin = std::max(piece.first, range.first);
+    const std::size_t end = std::min(piece.first + piece.count, range.first + range.count);
+    if (begin < end) ranges_.push_back({.first = begin - piece.first, .count = end - begin});
+  }
+}
+
 void Backward::lower(std::size_t layer,
                      LoraGroup group,
                      const ElementRows& low,
@@ -131,14 +141,14 @@ void Backward::lower(std::size_t layer,
          .columns = module.out,
          .g = gradients_.data() + module.b,
          .g_stride = module.out},
-        sequences_);
+        ranges_);
     add({.u = d_low_,
          .u_column = i * rank,
          .x = input,
          .columns = module.in,
          .g = gradients_.data() + module.a,
          .g_stride = module.in},
-        sequences_);
+        ranges_);
   }
 }
 
@@ -177,7 +187,7 @@ void Backward::to_elements(const Forward& forward,
                            const FloatRows& x,
                            std::size_t columns,
                            const ElementRows& out) {
-  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  forward.for_rows(rows_, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i)
       model_.kernels().to_elements(x.row(i), columns, out.row(i));
   });
@@ -187,7 +197,7 @@ void Backward::norm(const Forward& forward,
                     const FloatRows& x,
                     const Floats& gain,
                     const FloatRows& d_x) {
-  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  forward.for_rows(rows_, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i) {
       model_.kernels().rms_norm_backward(d_normed_.row(i),
                                          x.row(i),
@@ -205,17 +215,34 @@ void Backward::layer(const Forward& forward,
                      const KvLayout& kv,
                      std::size_t page_layer,
                      const FloatRows& d_x) {
-  const auto& config = model_.config();
-  const auto& weights = model_.layer(index);
-  const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
   transpose(index);
+  for (const auto& piece : forward.pieces()) {
+    take(piece);
+    to_attention(
+        forward, index, state.from(piece.first), d_x.from(piece.first), d_out_.from(piece.first));
+  }
+  attention(forward, state, kv, page_layer);
+  for (const auto& piece : forward.pieces()) {
+    take(piece);
+    rotate_back(forward, piece, index, state.from(piece.first));
+    to_input(forward, index, state.from(piece.first), d_x.from(piece.first));
+  }
+}
 
+/// Through the feed-forward network and the projection behind the attention.
+void Backward::to_attention(const Forward& forward,
+                            std::size_t index,
+                            const LayerState& state,
+                            const FloatRows& d_x,
+                            const ElementRows& d_out) {
+  const auto& config = model_.config();
+  const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
   to_elements(forward, d_x, config.hidden_size, d_residual_);
-  forward.gated(state, gated_);
+  forward.gated(rows_, state, gated_);
   const std::array d_down = {d_residual_};
   lower(index, LoraGroup::down, low(LoraGroup::down), d_down, gated_);
   raise(index, LoraGroup::down, d_down, d_gated_.data, d_gated_.stride, Output::store);
-  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  forward.for_rows(rows_, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i) {
       model_.kernels().silu_product_backward(d_gated_.row(i),
                                              state.gate.row(i),
@@ -225,22 +252,29 @@ void Backward::layer(const Forward& forward,
                                              d_up_.row(i));
     }
   });
-  forward.norm(state.middle, weights.post_attention_norm, normed_, inverse_);
+  const auto& gain = model_.layer(index).post_attention_norm;
+  forward.norm(rows_, state.middle, gain, normed_, inverse_);
   const std::array d_gate_up = {d_gate_, d_up_};
   lower(index, LoraGroup::gate_up, low(LoraGroup::gate_up), d_gate_up, normed_);
   raise(index, LoraGroup::gate_up, d_gate_up, d_normed_.data, d_normed_.stride, Output::store);
-  norm(forward, state.middle, weights.post_attention_norm, d_x);
+  norm(forward, state.middle, gain, d_x);
 
   to_elements(forward, d_x, config.hidden_size, d_residual_);
   const std::array d_o = {d_residual_};
   lower(index, LoraGroup::o, low(LoraGroup::o), d_o, state.out);
-  raise(index, LoraGroup::o, d_o, d_out_.data, d_out_.stride, Output::store_elements);
-  attention(forward, state, kv, page_layer);
-  rotate_back(forward, index, state);
-  forward.norm(state.x, weights.input_norm, normed_, inverse_);
-  lower(index, LoraGroup::qkv, low(LoraGroup::qkv), d_qkv_, normed_);
+  raise(index, LoraGroup::o, d_o, d_out.data, d_out.stride, Output::store_elements);
+}
+
+/// Through the projections before the attention.
+void Backward::to_input(const Forward& forward,
+                        std::size_t index,
+                        const LayerState& state,
+                        const FloatRows& d_x) {
+  const auto& gain = model_.layer(index).input_norm;
+  forward.norm(rows_, state.x, gain, normed_, inverse_);
+  lower(index, LoraGroup::qkv, state.low[0], d_qkv_, normed_);
   raise(index, LoraGroup::qkv, d_qkv_, d_normed_.data, d_normed_.stride, Output::store);
-  norm(forward, state.x, weights.input_norm, d_x);
+  norm(forward, state.x, gain, d_x);
 }
 
 void Backward::attention(const Forward& forward,
@@ -283,49 +317,50 @@ void Backward::attention(const Forward& forward,
   });
 }
 
-void Backward::rotate_back(const Forward& forward, std::size_t layer, const LayerState& state) {
+void Backward::rotate_back(const Forward& forward,
+                           const RowPiece& piece,
+                           std::size_t layer,
+                           const LayerState& state) {
   const auto& config = model_.config();
   const auto& weights = model_.layer(layer);
   const auto& kernels = model_.kernels();
   const auto& plain = kernels_of(kernels.path, Precision::f32);
   const std::size_t n = config.head_dim;
-  forward.for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  forward.for_rows(piece.count, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     std::vector<float> turned(n);
     std::vector<float> d_raw(n);
     std::vector<float> unused(n);
+    // Of head h of row i, whose raw values are there where they are normed.
     const auto back = [&](const float* d,
-                          const float* raw,
+                          const FloatRows& raw_rows,
+                          std::size_t i,
+                          std::size_t h,
                           const Floats& gain,
-                          std::size_t position,
                           std::byte* out) {
+      const std::size_t position = forward.batch().rows[piece.first + i].position;
       kernels.rotate(
           d, forward.rope().cos(position), forward.rope().minus_sin(position), n, turned.data());
       if (gain.size() == 0) {
         kernels.to_elements(turned.data(), n, out);
         return;
       }
+      const float* raw = raw_rows.row(i) + h * n;
       const float inverse = plain.rms_norm(raw, gain.data(), n, config.rms_eps, unused.data());
       std::ranges::fill(d_raw, 0.0F);
       kernels.rms_norm_backward(turned.data(), raw, gain.data(), inverse, n, d_raw.data());
       kernels.to_elements(d_raw.data(), n, out);
     };
     for (std::size_t i = first; i < first + count; ++i) {
-      const std::size_t position = forward.batch().rows[i].position;
+      const std::size_t row = piece.first + i;
       for (std::size_t h = 0; h < config.heads; ++h) {
-        back(d_q_.row(i) + h * n,
-             state.raw_q.row(i) + h * n,
-             weights.q_norm,
-             position,
-             d_qkv_[0].row(i, h * n));
+        const float* d = d_q_.row(row) + h * n;
+        back(d, state.raw_q, i, h, weights.q_norm, d_qkv_[0].row(i, h * n));
       }
       for (std::size_t h = 0; h < config.kv_heads; ++h) {
-        back(d_k_.row(i) + h * n,
-             state.raw_k.row(i) + h * n,
-             weights.k_norm,
-             position,
-             d_qkv_[1].row(i, h * n));
+        const float* d = d_k_.row(row) + h * n;
+        back(d, state.raw_k, i, h, weights.k_norm, d_qkv_[1].row(i, h * n));
       }
-      kernels.to_elements(d_v_.row(i), config.kv_size(), d_qkv_[2].row(i));
+      kernels.to_elements(d_v_.row(row), config.kv_size(), d_qkv_[2].row(i));
     }
   });
 }

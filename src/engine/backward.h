@@ -66,6 +66,17 @@ class Backward {
 
  private:
   void plan(const ActivationPlan& plan, Arena& arena);
+  /// The next steps are of these rows.
+  void take(const RowPiece& piece);
+  void to_attention(const Forward& forward,
+                    std::size_t index,
+                    const LayerState& state,
+                    const FloatRows& d_x,
+                    const ElementRows& d_out);
+  void to_input(const Forward& forward,
+                std::size_t index,
+                const LayerState& state,
+                const FloatRows& d_x);
   /// d_low = B^T d_y of each member of the group, and the gradients of both factors.
   void lower(std::size_t layer,
              LoraGroup group,
@@ -84,7 +95,10 @@ class Backward {
                  const LayerState& state,
                  const KvLayout& kv,
                  std::size_t page_layer);
-  void rotate_back(const Forward& forward, std::size_t layer, const LayerState& state);
+  void rotate_back(const Forward& forward,
+                   const RowPiece& piece,
+                   std::size_t layer,
+                   const LayerState& state);
   /// d_x += what d_normed_ gives for normed_ = norm(x)
   void norm(const Forward& forward, const FloatRows& x, const Floats& gain, const FloatRows& d_x);
   void to_elements(const Forward& forward,
@@ -101,21 +115,24 @@ class Backward {
   PassShape shape_;
   Arena arena_;
   std::array<PackedMatrix, kProjections> transposed_;
+  ElementRows d_out_;  // (rows, q_size)
+  FloatRows d_q_;      // (rows, q_size)
+  FloatRows d_k_;      // (rows, kv_size)
+  FloatRows d_v_;
+  // Of the rows of a piece:
   std::size_t rows_ = 0;
-  ElementRows d_residual_;  // (rows, hidden)
-  ElementRows normed_;      // (rows, hidden)
-  FloatRows d_normed_;      // (rows, hidden)
+  std::vector<RowRange> ranges_;  // of its sequences
+  ElementRows d_residual_;        // (rows, hidden)
+  ElementRows normed_;            // (rows, hidden)
+  FloatRows d_normed_;            // (rows, hidden)
   float* inverse_ = nullptr;
   ElementRows gated_;   // (rows, ffn)
   FloatRows d_gated_;   // (rows, ffn)
   ElementRows d_gate_;  // (rows, ffn)
   ElementRows d_up_;
-  ElementRows d_out_;  // (rows, q_size)
-  FloatRows d_q_;      // (rows, q_size)
-  FloatRows d_k_;      // (rows, kv_size)
-  FloatRows d_v_;
   std::array<ElementRows, 3> d_qkv_;
-  ElementRows d_low_;              // (rows, 3 * padded rank)
+  ElementRows d_low_;  // (rows, 3 * padded rank)
+
   std::byte* packed_u_ = nullptr;  // of one gradient
   std::vector<float*> scratch_;    // of each thread
   std::vector<Product> products_;

@@ -35,9 +35,12 @@ void store_value(
 
 void Forward::plan(const ActivationPlan& plan, Arena& arena) {
   const auto& config = model_.config();
-  normed_ = plan.elements(arena, config.hidden_size);
-  gated_ = plan.elements(arena, config.ffn_size);
-  raw_v_ = plan.floats(arena, config.kv_size());
+  const auto piece = plan.of_piece();
+  normed_ = piece.elements(arena, config.hidden_size);
+  gated_ = piece.elements(arena, config.ffn_size);
+  raw_q_ = piece.floats(arena, config.q_size());
+  raw_k_ = piece.floats(arena, config.kv_size());
+  raw_v_ = piece.floats(arena, config.kv_size());
   scratch_.clear();
   for (std::size_t i = 0; i < threads_.size(); ++i)
     scratch_.push_back(arena.floats(attention_scratch(config.head_dim)));
@@ -52,19 +55,9 @@ std::size_t Forward::bytes(const Model& model, ThreadPool& threads, const PassSh
 
 void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
   batch_ = batch;
+  cut_into_pieces(shape.piece);
   std::size_t positions = 0;
-  query_runs_.clear();
-  for (std::size_t i = 0; i < batch.rows.size(); ++i) {
-    const auto& row = batch.rows[i];
-    positions = std::max(positions, row.position + 1);
-    const bool goes_on = !query_runs_.empty() && query_runs_.back().count < kQueryPositions &&
-                         batch.rows[i - 1].sequence == row.sequence;
-    if (goes_on) {
-      ++query_runs_.back().count;
-    } else {
-      query_runs_.push_back({.first = i, .count = 1});
-    }
-  }
+  for (const auto& row : batch.rows) positions = std::max(positions, row.position + 1);
   rope_.reserve(positions);
   if (shape.fits(shape_)) return;
   release();
@@ -72,20 +65,40 @@ void Forward::begin(const TokenBatch& batch, const PassShape& shape) {
   shape_ = shape;
 }
 
+void Forward::cut_into_pieces(std::size_t most) {
+  pieces_.clear();
+  const auto& rows = batch_.rows;
+  for (std::size_t first = 0, end = 0; first < rows.size(); first = end) {
+    end = std::min(rows.size(), first + most);
+    while (end < rows.size() && rows[end].position % kKeyBlock != 0 &&
+           rows[end].sequence == rows[end - 1].sequence)
+      --end;
+    pieces_.push_back({.first = first, .count = end - first});
+    for (const auto& run : batch_.runs) {
+      const std::size_t begin = std::max(first, run.first);
+      const std::size_t stop = std::min(end, run.first + run.count);
+      if (begin >= stop) continue;
+      pieces_.back().runs.push_back(
+          {.adapter = run.adapter, .first = begin - first, .count = stop - begin});
+    }
+  }
+}
+
 void Forward::embed(const FloatRows& x) const {
-  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  for_rows(batch_.rows.size(), [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i) {
       model_.embed(batch_.rows[i].token, {x.row(i), model_.config().hidden_size});
     }
   });
 }
 
-void Forward::norm(const FloatRows& x,
+void Forward::norm(std::size_t rows,
+                   const FloatRows& x,
                    const Floats& gain,
                    const ElementRows& out,
                    float* inverse) const {
   const auto& config = model_.config();
-  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  for_rows(rows, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i) {
       const float scale = model_.kernels().rms_norm(
           x.row(i), gain.data(), config.hidden_size, config.rms_eps, out.row(i));
@@ -94,8 +107,8 @@ void Forward::norm(const FloatRows& x,
   });
 }
 
-void Forward::gated(const LayerState& state, const ElementRows& out) const {
-  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+void Forward::gated(std::size_t rows, const LayerState& state, const ElementRows& out) const {
+  for_rows(rows, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     for (std::size_t i = first; i < first + count; ++i) {
       model_.kernels().silu_product(
           state.gate.row(i), state.up.row(i), model_.config().ffn_size, out.row(i));
@@ -103,14 +116,15 @@ void Forward::gated(const LayerState& state, const ElementRows& out) const {
   });
 }
 
-void Forward::project(std::size_t layer,
+void Forward::project(const RowPiece& piece,
+                      std::size_t layer,
                       LoraGroup group,
                       const ElementRows& input,
                       const ElementRows& low,
                       std::span<const Target> targets) {
   const auto& kernels = model_.kernels();
   products_.clear();
-  for (const auto& run : batch_.runs) {
+  for (const auto& run : piece.runs) {
     const auto* lora = run.adapter == nullptr ? nullptr : run.adapter->find(layer, group);
     if (lora == nullptr) continue;
     Product product = {.rows = run.count,
@@ -123,7 +137,7 @@ void Forward::project(std::size_t layer,
   multiply(threads_, kernels, products_);
 
   products_.clear();
-  for (const auto& run : batch_.runs) {
+  for (const auto& run : piece.runs) {
     const auto* lora = run.adapter == nullptr ? nullptr : run.adapter->find(layer, group);
     for (std::size_t i = 0; i < targets.size(); ++i) {
       const auto& target = targets[i];
@@ -155,11 +169,27 @@ void Forward::layer(std::size_t index,
                     const KvLayout& kv,
                     std::size_t page_layer,
                     const FloatRows& output) {
+  for (const auto& piece : pieces_) {
+    auto rows = state.from(piece.first);
+    if (rows.raw_q.data == nullptr) {
+      rows.raw_q = raw_q_;
+      rows.raw_k = raw_k_;
+    }
+    layer(piece, index, rows, kv, page_layer, output.from(piece.first));
+  }
+}
+
+void Forward::layer(const RowPiece& piece,
+                    std::size_t index,
+                    const LayerState& state,
+                    const KvLayout& kv,
+                    std::size_t page_layer,
+                    const FloatRows& output) {
   const auto& weights = model_.layer(index);
   const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
   const auto copy = [&](const FloatRows& from, const FloatRows& to) {
     if (from.data == to.data) return;
-    for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+    for_rows(piece.count, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
       std::memcpy(to.row(first), from.row(first), count * to.stride * sizeof(float));
     });
   };
@@ -170,39 +200,44 @@ void Forward::layer(std::size_t index,
     return Target{.c = rows.data, .stride = rows.stride, .output = Output::store_elements};
   };
 
-  norm(state.x, weights.input_norm, normed_, nullptr);
-  project(index,
+  norm(piece.count, state.x, weights.input_norm, normed_, nullptr);
+  project(piece,
+          index,
           LoraGroup::qkv,
           normed_,
           low(LoraGroup::qkv),
           std::array{floats(state.raw_q, Output::store, weights.biases[0].data()),
                      floats(state.raw_k, Output::store, weights.biases[1].data()),
                      floats(raw_v_, Output::store, weights.biases[2].data())});
-  rotate_and_store(index, state, kv, page_layer);
-  attend(state, kv, page_layer);
+  rotate_and_store(piece, index, state, kv, page_layer);
+  attend(piece, state, kv, page_layer);
   copy(state.x, state.middle);
-  project(index,
+  project(piece,
+          index,
           LoraGroup::o,
           state.out,
           low(LoraGroup::o),
           std::array{floats(state.middle, Output::add, nullptr)});
 
-  norm(state.middle, weights.post_attention_norm, normed_, nullptr);
-  project(index,
+  norm(piece.count, state.middle, weights.post_attention_norm, normed_, nullptr);
+  project(piece,
+          index,
           LoraGroup::gate_up,
           normed_,
           low(LoraGroup::gate_up),
           std::array{elements(state.gate), elements(state.up)});
-  gated(state, gated_);
+  gated(piece.count, state, gated_);
   copy(state.middle, output);
-  project(index,
+  project(piece,
+          index,
           LoraGroup::down,
           gated_,
           low(LoraGroup::down),
           std::array{floats(output, Output::add, nullptr)});
 }
 
-void Forward::rotate_and_store(std::size_t layer,
+void Forward::rotate_and_store(const RowPiece& piece,
+                               std::size_t layer,
                                const LayerState& state,
                                const KvLayout& kv,
                                std::size_t page_layer) {
@@ -211,7 +246,7 @@ void Forward::rotate_and_store(std::size_t layer,
   const auto& kernels = model_.kernels();
   const auto& plain = kernels_of(kernels.path, Precision::f32);
   const std::size_t n = config.head_dim;
-  for_rows([&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
+  for_rows(piece.count, [&](std::size_t first, std::size_t count, std::size_t /*thread*/) {
     std::vector<float> head(2 * n);
     std::vector<std::byte> narrow(n * kernels.element_bytes);
     // The norm, if there is one, and the rotation of one head.
@@ -225,7 +260,7 @@ void Forward::rotate_and_store(std::size_t layer,
       return head.data() + n;
     };
     for (std::size_t i = first; i < first + count; ++i) {
-      const auto& row = batch_.rows[i];
+      const auto& row = batch_.rows[piece.first + i];
       for (std::size_t h = 0; h < config.heads; ++h) {
         const float* q = turned(state.raw_q.row(i) + h * n, weights.q_norm, row.position);
         kernels.to_elements(q, n, state.q.row(i, h * n));
@@ -248,27 +283,41 @@ void Forward::rotate_and_store(std::size_t layer,
   });
 }
 
-void Forward::attend(const LayerState& state, const KvLayout& kv, std::size_t page_layer) {
+void Forward::attend(const RowPiece& piece,
+                     const LayerState& state,
+                     const KvLayout& kv,
+                     std::size_t page_layer) {
   const auto& config = model_.config();
+  const auto rows = batch_.rows.subspan(piece.first, piece.count);
+  query_runs_.clear();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool goes_on = !query_runs_.empty() && query_runs_.back().count < kQueryPositions &&
+                         rows[i - 1].sequence == rows[i].sequence;
+    if (goes_on) {
+      ++query_runs_.back().count;
+    } else {
+      query_runs_.push_back({.first = i, .count = 1});
+    }
+  }
   const std::size_t group = config.heads / config.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
   threads_.run(query_runs_.size() * config.kv_heads, [&](std::size_t unit, std::size_t thread) {
     const auto& run = query_runs_[unit / config.kv_heads];
     const std::size_t kv_head = unit % config.kv_heads;
-    const auto pages = batch_.pages[batch_.rows[run.first].sequence];
-    const std::size_t limit = batch_.rows[run.first + run.count - 1].position + 1;
+    const auto pages = batch_.pages[rows[run.first].sequence];
+    const std::size_t limit = rows[run.first + run.count - 1].position + 1;
     const KvBlocks blocks(kv, pages, page_layer, kv_head, limit);
-    std::vector<QueryRow> rows;
+    std::vector<QueryRow> queries;
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
       for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-        rows.push_back({.q = state.q.row(i, h * config.head_dim),
-                        .out = state.out.row(i, h * config.head_dim),
-                        .lse = state.lse.row(i) + h,
-                        .limit = batch_.rows[i].position + 1});
+        queries.push_back({.q = state.q.row(i, h * config.head_dim),
+                           .out = state.out.row(i, h * config.head_dim),
+                           .lse = state.lse.row(i) + h,
+                           .limit = rows[i].position + 1});
       }
     }
-    model_.kernels().attention({.rows = rows.data(),
-                                .row_count = rows.size(),
+    model_.kernels().attention({.rows = queries.data(),
+                                .row_count = queries.size(),
                                 .key_blocks = blocks.keys.data(),
                                 .value_blocks = blocks.values.data(),
                                 .head_dim = config.head_dim,

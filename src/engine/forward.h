@@ -38,6 +38,14 @@ struct TokenBatch {
   std::span<const std::span<std::byte* const>> pages = {};
 };
 
+/// Neighbouring rows of a batch that go through a layer together. In a sequence it begins at a
+/// multiple of `kKeyBlock`, so that no chain of a gradient is cut where it would change.
+struct RowPiece {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::vector<AdapterRun> runs = {};  ///< Counted from the first row of the piece.
+};
+
 /// The layers of a model, applied to batches of tokens: by the trainer, which keeps what they
 /// compute, and by the sampler, which does not. A row's results do not depend on the other rows of
 /// its batch.
@@ -70,18 +78,22 @@ class Forward {
              std::size_t page_layer,
              const FloatRows& output);
 
-  // Steps that the backward pass takes again:
+  // Steps that the backward pass takes again, of the first rows of its arguments:
   /// out = norm(x); `inverse`, if any, gets 1 / rms of each row.
-  void norm(const FloatRows& x, const Floats& gain, const ElementRows& out, float* inverse) const;
-  void gated(const LayerState& state, const ElementRows& out) const;
+  void norm(std::size_t rows,
+            const FloatRows& x,
+            const Floats& gain,
+            const ElementRows& out,
+            float* inverse) const;
+  void gated(std::size_t rows, const LayerState& state, const ElementRows& out) const;
+  [[nodiscard]] std::span<const RowPiece> pieces() const noexcept { return pieces_; }
   [[nodiscard]] const RopeTable& rope() const noexcept { return rope_; }
   [[nodiscard]] ThreadPool& threads() const noexcept { return threads_; }
   [[nodiscard]] const TokenBatch& batch() const noexcept { return batch_; }
-  /// Calls f(first, count, thread) for neighbouring rows, from all threads.
+  /// Calls f(first, count, thread) for neighbours among so many rows, from all threads.
   template <typename F>
-  void for_rows(F f) const {
+  void for_rows(std::size_t rows, F f) const {
     constexpr std::size_t kRows = 16;
-    const std::size_t rows = batch_.rows.size();
     threads_.run((rows + kRows - 1) / kRows, [&](std::size_t unit, std::size_t thread) {
       const std::size_t first = unit * kRows;
       f(first, std::min(kRows, rows - first), thread);
@@ -101,29 +113,45 @@ class Forward {
     std::size_t count = 0;
   };
   void plan(const ActivationPlan& plan, Arena& arena);
-  void project(std::size_t layer,
+  void cut_into_pieces(std::size_t most);
+  void layer(const RowPiece& piece,
+             std::size_t index,
+             const LayerState& state,
+             const KvLayout& kv,
+             std::size_t page_layer,
+             const FloatRows& output);
+  void project(const RowPiece& piece,
+               std::size_t layer,
                LoraGroup group,
                const ElementRows& input,
                const ElementRows& low,
                std::span<const Target> targets);
-  void rotate_and_store(std::size_t layer,
+  void rotate_and_store(const RowPiece& piece,
+                        std::size_t layer,
                         const LayerState& state,
                         const KvLayout& kv,
                         std::size_t page_layer);
-  void attend(const LayerState& state, const KvLayout& kv, std::size_t page_layer);
+  void attend(const RowPiece& piece,
+              const LayerState& state,
+              const KvLayout& kv,
+              std::size_t page_layer);
 
   const Model& model_;
   ThreadPool& threads_;
   RopeTable rope_;
   TokenBatch batch_;
-  std::vector<QueryRun> query_runs_;
+  std::vector<RowPiece> pieces_;
+  std::vector<QueryRun> query_runs_;  // of one piece
   std::vector<Product> products_;
 
   PassShape shape_;
   Arena arena_;
-  ElementRows normed_;           // (rows, hidden)
-  ElementRows gated_;            // (rows, ffn)
-  FloatRows raw_v_;              // (rows, kv_size)
+  // Of the rows of a piece:
+  ElementRows normed_;  // (rows, hidden)
+  ElementRows gated_;   // (rows, ffn)
+  FloatRows raw_q_;     // (rows, q_size), where they are not kept
+  FloatRows raw_k_;     // (rows, kv_size)
+  FloatRows raw_v_;
   std::vector<float*> scratch_;  // of each thread
 };
 

@@ -191,8 +191,6 @@ void Sampler::compute_layers() {
       state_ = plan.layer(arena);
       state_.x = x_;
       state_.middle = x_;
-      state_.raw_q = plan.floats(arena, config.q_size());
-      state_.raw_k = plan.floats(arena, config.kv_size());
       normed_ = head.elements(arena, config.hidden_size);
       low_ = head.low(arena, LoraGroup::head);
       logits_ = head.floats(arena, config.vocab_size);

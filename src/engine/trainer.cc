@@ -68,6 +68,7 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
                                 std::span<const ScoredSequence> sequences) const {
   Plan out;
   out.shape.padded_rank = padded_rank;
+  out.shape.piece = options_.piece_tokens;
   for (const auto& batch : cut(sequences)) {
     std::size_t rows = 0;
     std::size_t pages = 0;
@@ -117,9 +118,10 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
   for (std::size_t i = 0; i < kept; ++i) {
     auto state = rows.layer(arena);
     state.middle = rows.floats(arena, config.hidden_size);
-    const bool shares = i > 0 && !config.has_qk_norm();
-    state.raw_q = shares ? states_[0].raw_q : rows.floats(arena, config.q_size());
-    state.raw_k = shares ? states_[0].raw_k : rows.floats(arena, config.kv_size());
+    if (config.has_qk_norm()) {  // whose way back needs them
+      state.raw_q = rows.floats(arena, config.q_size());
+      state.raw_k = rows.floats(arena, config.kv_size());
+    }
     states_.push_back(state);
   }
   normed_ = rows.elements(arena, config.hidden_size);
@@ -175,7 +177,7 @@ Result<void> Trainer::run(const Adapter* adapter,
     const auto mine = sequences.subspan(batch.first, batch.count);
     begin(adapter, mine);
     run_layers(differentiates);
-    forward_.norm(inputs_.back(), model_->final_norm(), normed_, nullptr);
+    forward_.norm(rows_.size(), inputs_.back(), model_->final_norm(), normed_, nullptr);
     const bool wants_means = differentiates && adapter->find(0, LoraGroup::head) == nullptr;
     scorer_.run(adapter, mine, rows_, normed_, wants_means);
     for (std::size_t i = 0; i < mine.size(); ++i) {

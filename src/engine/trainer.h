@@ -19,6 +19,8 @@ namespace tinker::engine {
 struct TrainerOptions {
   /// Tokens that go through the layers together. Longer sequences go alone.
   std::size_t micro_batch_tokens = 2048;
+  /// Of those, the ones that go through a layer together.
+  std::size_t piece_tokens = kPieceRows;
   /// What may be kept of all layers between the two passes; beyond it, layers are computed again.
   std::size_t kept_bytes = std::size_t{2} << 30U;
 };

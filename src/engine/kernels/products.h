@@ -42,7 +42,7 @@ inline void accumulate(Lanes (&sum)[kRows][kVectors],
 template <int kMost, typename F>
 inline void for_row_tiles(std::size_t rows, F f) {
   std::size_t row = 0;
-  const auto take = [&]<int kRows>() {
+  const auto take = [&]<int kRows> {
     for (; row + kRows <= rows; row += kRows) f.template operator()<kRows>(row);
   };
   if (kMost != 6 || rows != 8) take.template operator()<kMost>();  // 4 and 4, not 6 and 2

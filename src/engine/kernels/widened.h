@@ -32,7 +32,8 @@ inline void accumulate(Lanes (&sum)[kRows][kVectors],
       for (int q = 0; q < kVectors; ++q) w[q] = odd == 1 ? odd_of(b + q * 32) : even_of(b + q * 32);
 #pragma GCC unroll 24
       for (int r = 0; r < kRows; ++r) {
-        const Lanes x = broadcast(a[static_cast<std::size_t>(r) * a_row + odd]);
+        const Lanes x =
+            broadcast(a[static_cast<std::size_t>(r) * a_row + static_cast<std::size_t>(odd)]);
 #pragma GCC unroll 4
         for (int q = 0; q < kVectors; ++q) sum[r][q] = add_product(x, w[q], sum[r][q]);
       }

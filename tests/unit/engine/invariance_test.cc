@@ -106,6 +106,12 @@ TEST_P(Invariance, OfTrainingUnderMicroBatches) {
   EXPECT_EQ(train(threads, {}, 5), train(threads, {.micro_batch_tokens = 64}, 5));
 }
 
+// Pieces begin and end within the sequences of 70, 33 and 41 tokens.
+TEST_P(Invariance, OfTrainingUnderPieces) {
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {.piece_tokens = 32}, 5));
+  EXPECT_EQ(train(threads, {}, 5), train(threads, {.piece_tokens = 75}, 5));
+}
+
 TEST_P(Invariance, OfTrainingUnderThreads) {
   ThreadPool one(1);
   ThreadPool three(3);
