@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "base/environment.h"
