@@ -11,7 +11,6 @@
 
 #include "base/atomic_folder.h"
 #include "base/half.h"
-#include "base/strings.h"
 #include "engine/model_writer.h"
 #include "formats/mapped_file.h"
 
@@ -103,9 +102,7 @@ class Merger {
 };
 
 Result<void> check(const Path& folder, const MergedModel& merged) {
-  std::error_code error;
-  if (std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error))
-    return invalid(base::concat(folder.string(), " is there and not empty; it is not replaced"));
+  TINKER_TRY(check_new_folder(folder));
   if (merged.adapter == nullptr) return {};
   if (merged.adapter->layout().fits(merged.base.config())) return {};
   return invalid("the adapter is that of another model");
