@@ -99,7 +99,7 @@ struct Engine::State {
   }
 
   std::uint64_t next_seed() {
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     return rng.next();
   }
 
@@ -175,7 +175,7 @@ struct Engine::State {
   void step() {
     std::vector<std::shared_ptr<Asked>> arrived;
     {
-      const std::lock_guard lock(mutex);
+      const std::scoped_lock lock(mutex);
       arrived.swap(arrivals);
     }
     for (const auto& one : arrived) submit(one);

@@ -42,10 +42,8 @@ std::size_t widened_size(const Kernels& kernels, const Product& product) {
 struct UnitShape {
   UnitShape(const Kernels& kernels, std::size_t threads, const Product& product)
       : rows(kernels.row_block) {
-    if (widens(kernels)) {
-      const std::size_t fit = kWidenedFloats / widened_size(kernels, product);
-      rows = std::clamp(fit / kWholeTiles * kWholeTiles, kWholeTiles, rows);
-    }
+    if (const std::size_t widened = widened_size(kernels, product); widened > 0)
+      rows = std::clamp(kWidenedFloats / widened / kWholeTiles * kWholeTiles, kWholeTiles, rows);
     const std::size_t row_blocks = (product.rows + rows - 1) / rows;
     const std::size_t all = panels_of(product);
     panels = std::clamp<std::size_t>(row_blocks * all / (4 * threads), 1, kernels.panel_block);
