@@ -8,12 +8,16 @@ function(tinker_target name)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-restrict>)
 endfunction()
 
-# tinker_layer(NAME SOURCES ... DEPENDS ...): one folder of src/ as a static library, `tinker_NAME`.
+# tinker_layer(NAME [HEADERS ...] SOURCES ... DEPENDS ... [PRIVATE_DEPENDS ...]): one folder of src/ as a static library, `tinker_NAME`.
+# HEADERS are the public headers that the folder implements, from include/tinker; they are installed with the library that holds the layer.
 # Includes are written from the roots: "tinker/result.h" (public), "wire/json_writer.h" (internal).
 function(tinker_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
   add_library(tinker_${name} STATIC ${arg_SOURCES})
   target_include_directories(tinker_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(tinker_${name} PUBLIC ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
+  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/tinker/)
+  set_target_properties(tinker_${name} PROPERTIES
+    TINKER_HEADERS "${arg_HEADERS}" TINKER_PRIVATE_DEPENDS "${arg_PRIVATE_DEPENDS}")
   tinker_target(tinker_${name})
 endfunction()

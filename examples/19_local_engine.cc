@@ -2,7 +2,7 @@
 // file of a Llama or Qwen model.
 #include <iostream>
 
-#include <tinker/tinker.h>
+#include <tinker/engine.h>
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include <tinker/engine.h>
 #include <tinker/tinker.h>
 
 namespace {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 
+#include <tinker/engine.h>
 #include <tinker/tinker.h>
 
 namespace {

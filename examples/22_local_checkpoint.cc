@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include <tinker/tinker.h>
+#include <tinker/engine.h>
 
 namespace {
 

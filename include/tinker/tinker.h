@@ -1,8 +1,13 @@
 #pragma once
 
-/// Everything: `#include <tinker/tinker.h>`.
+/// The whole SDK: `#include <tinker/tinker.h>`, link `tinker::client`. The engine is a library of
+/// its own: `#include <tinker/engine.h>`, link `tinker::engine`.
 ///
 /// Structs that say nothing about threads are plain values: thread-compatible.
+
+#if __cplusplus < 202002L
+#error "tinker needs C++20: compile with -std=c++20"
+#else
 
 #include "tinker/admin_client.h"
 #include "tinker/auth.h"
@@ -12,7 +17,6 @@
 #include "tinker/circuit_breaker.h"
 #include "tinker/clock.h"
 #include "tinker/download.h"
-#include "tinker/engine.h"
 #include "tinker/error.h"
 #include "tinker/event_log.h"
 #include "tinker/events.h"
@@ -69,3 +73,5 @@
 #include "tinker/types/weights.h"
 #include "tinker/unique_function.h"
 #include "tinker/version.h"
+
+#endif
