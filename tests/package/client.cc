@@ -1,4 +1,4 @@
-// A program of somebody else: the installed headers and library are all it has.
+// A program of somebody else: the headers and the library of the SDK are all it has.
 #include <iostream>
 
 #include <tinker/tinker.h>
@@ -11,7 +11,10 @@ int main() {
     return 1;
   }
   const tinker::Result<tinker::TinkerPath> refused = tinker::TinkerPath::parse("https://run-1");
+  const auto service = tinker::ServiceClient::connect(
+      {.base_url = "http://server.test", .api_key = tinker::Secret("tml-key")});
 
   std::cout << "tinker " << tinker::version() << ": " << path->training_run_id << ' ' << path->name
-            << (refused.ok() ? " accepted" : " refused") << '\n';
+            << (refused.ok() ? " accepted" : " refused")
+            << (service.ok() ? ", a client" : ", no client") << '\n';
 }
