@@ -1,5 +1,5 @@
 # The installed libraries: which layers each one holds, and which libraries it stands on. No layer is in two of them, so that a program may link
-# any set of them. docs/adr/0014 says why they are cut like this.
+# any set of them. docs/adr/0008 says why they are cut like this.
 
 # tinker_library(NAME LAYERS ... [USES ...] [FILE ...]): the library tinker::NAME, made of the objects of its layers. It brings along the libraries
 # that it uses, which are declared before it. FILE names the file and the pkg-config module; default: tinker-NAME.
