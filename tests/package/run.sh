@@ -11,7 +11,7 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 
 declare -rA expected=(
-  [client]="tinker $version: run-1 step-10 refused, a client"
+  [client]="tinker $version: run-1 step-10 refused"
   [engine]="tinker $version: no model"
   [both]="tinker $version: no model, a client"
 )

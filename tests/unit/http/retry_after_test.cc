@@ -155,6 +155,23 @@ TEST(ShouldRetry, GoesByStatusForAnyOtherWord) {
   }
 }
 
+TEST(IsRetryable, GoesByStatusOrItsLack) {
+  // R5.4.1, R12.3
+  for (const int status : {408, 409, 429, 500, 503, 599}) {
+    EXPECT_TRUE(is_retryable({.code = ErrorCode::unexpected_status, .http_status = status}))
+        << status;
+  }
+  for (const int status : {0, 400, 401, 404, 410, 422, 499, 600}) {
+    EXPECT_FALSE(is_retryable({.code = ErrorCode::unexpected_status, .http_status = status}))
+        << status;
+  }
+  for (const auto code : {ErrorCode::connection_failed, ErrorCode::timed_out}) {
+    EXPECT_TRUE(is_transport_error({.code = code}));
+    EXPECT_TRUE(is_retryable({.code = code}));
+  }
+  EXPECT_FALSE(is_transport_error({.code = ErrorCode::deadline_exceeded}));
+}
+
 TEST(BackoffDelay, DoublesUpToTenSeconds) {
   // R5.2.3
   const std::vector<nanoseconds> expected = {500ms, 1s, 2s, 4s, 8s, 10s, 10s, 10s};
