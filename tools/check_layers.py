@@ -26,7 +26,7 @@ LAYERS = {
     "session": ["telemetry"],
     "tokenizer": ["formats"],
     "client": ["session", "loss", "tokenizer"],
-    "engine": ["formats", "loss"],
+    "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],
     "cli": ["client", "server"],
     # Header-only parts of the public API.
