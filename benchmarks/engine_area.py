@@ -8,6 +8,8 @@ TINKER_SMOLLM2 names or else random weights of its shape. Everybody gets the sam
   memory     the largest of a process that does nothing but such steps
   prefill    a prompt of 512 tokens, and one new token
   decode     32 new tokens of each sequence of a batch behind a prompt of 32, without the time for the prompts
+  sharing    steps of 4 x 512 tokens beside one request after another of 32 tokens each, a token at a time: what is left of
+             the speed that each has alone, and the longest time between two tokens beside three quanta of the scheduler
   gemm       products with packed weights, m x n x k, beside multiply-adds that only touch registers
 
 All of it with the fastest kernels that the machine has, or those that TINKER_CPU names. With the others, steps of d512 that
@@ -108,6 +110,20 @@ def bench_sampling(program, model, precision, threads, *options, repetitions=REP
     setting = ["--precision", precision, "--threads", threads, "--repetitions", repetitions]
     what = ["--what", "prefill,decode", "--batches", BATCHES]
     return run(*program, model, *what, *setting, *options, environment=environment)
+
+
+def sharing_rows(program, path, models, make_row):
+    """How the engine is shared: with the most threads, in bf16."""
+    threads = max(THREADS)
+    size = ["--sequences", STEP[0], "--length", STEP[1], "--repetitions", REPETITIONS + 1]
+    options = ["--precision", "bf16", "--threads", threads, "--cpu", path, *size]
+    for name, model in models.items():
+        (row,) = run(program, "model", model, "--what", "sharing", *options)
+        label = label_of("sharing", name, "bf16", path, threads=threads)
+        for what, unit in (("train", "steps/s"), ("decode", "tok/s")):
+            yield make_row(f"{label}, {what}", row[f"{what}_beside"], unit, "alone", row[f"{what}_alone"])
+        gap, quantum = row["longest_gap_beside"] * 1e3, row["quantum"] * 1e3
+        yield make_row(f"{label}, longest gap", gap, "ms", "three quanta", 3 * quantum)
 
 
 class Torch:
@@ -251,6 +267,7 @@ def measure_all(build_dir, make_row, rounds, make_peers):
                 for one in everybody:
                     one.measure(best, name, models[name], precision, threads)
         check_losses(best)
+        sharing = list(sharing_rows(program, ours.path, models, make_row))
         others = [
             row
             for path in paths
@@ -258,7 +275,7 @@ def measure_all(build_dir, make_row, rounds, make_peers):
             for row in Ours(program, path).small_rows(models, make_row)
         ]
     rows = model_rows(best, ours.path, peaks, make_row)
-    return [make_row("busy with other programs", sum(busy) / len(busy), "%", None, None), *rows, *others, *kernels]
+    return [make_row("busy with other programs", sum(busy) / len(busy), "%", None, None), *rows, *sharing, *others, *kernels]
 
 
 def measure(build_dir, make_row, rounds):

@@ -5,12 +5,13 @@
 //     engine_bench make SHAPE FOLDER       a random model: d512 or smollm2
 //     engine_bench convert MODEL FOLDER    another model, in bf16
 //     engine_bench kernels [--precision P] [--threads N] [--cpu PATH]
-//     engine_bench model MODEL --what lora_step,prefill,decode [...]
+//     engine_bench model MODEL --what lora_step,prefill,decode,sharing [...]
 //
 // Prints one JSON object a line. Of what is done several times, the best counts.
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +21,14 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -33,6 +37,7 @@
 #include "base/strings.h"
 #include "engine/model_files.h"
 #include "engine/product.h"
+#include "engine/scheduler.h"
 #include "engine_models.h"
 #include "register_peak.h"
 #include "tinker/engine.h"
@@ -129,7 +134,7 @@ Result<void> bench_step(const Engine& engine, const ModelConfig& config, const O
   const auto data = step_data(config, options);
   const auto tokens = static_cast<double>(options.sequences * options.length);
   TINKER_TRY(const auto trainer,
-             engine.create_adapter({.rank = kRank, .seed = Seed(1), .train_unembed = false}));
+             engine.create_trainer({.rank = kRank, .seed = Seed(1), .train_unembed = false}));
   double first_loss = 0;
   TINKER_TRY(const double seconds, best_of(options.repetitions, [&](int i) -> Result<void> {
                TINKER_TRY(const auto output, trainer.forward_backward(data, LossFn::cross_entropy));
@@ -148,41 +153,49 @@ Result<void> bench_step(const Engine& engine, const ModelConfig& config, const O
 
 // ---- sampling ----
 
-std::vector<SampleRequest> requests_of(std::uint64_t first,
-                                       std::size_t count,
-                                       std::size_t prompt,
-                                       std::size_t answer,
-                                       const ModelConfig& config) {
-  std::vector<SampleRequest> out;
-  out.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    out.push_back({.prompt = ModelInput::from_tokens(tokens_of(first + i, prompt, config)),
-                   .sampling_params = {.max_tokens = static_cast<std::int64_t>(answer),
-                                       .seed = Seed(1),
-                                       .stop = std::vector<std::int32_t>()}});
+/// Prompts, and how many tokens are drawn after each.
+struct Draws {
+  std::vector<ModelInput> prompts = {};
+  std::size_t answer = 0;
+
+  [[nodiscard]] SamplingParams params() const {
+    return {.max_tokens = static_cast<std::int64_t>(answer),
+            .seed = Seed(1),
+            .stop = std::vector<std::int32_t>()};
   }
+};
+
+Draws draws_of(std::uint64_t first,
+               std::size_t count,
+               std::size_t prompt,
+               std::size_t answer,
+               const ModelConfig& config) {
+  Draws out = {.answer = answer};
+  for (std::size_t i = 0; i < count; ++i)
+    out.prompts.push_back(ModelInput::from_tokens(tokens_of(first + i, prompt, config)));
   return out;
 }
 
-/// Fails unless each has as many tokens as asked for, and found so many of its prompt.
-Result<void> sample(const Engine& engine,
-                    std::span<const SampleRequest> requests,
-                    std::size_t hits) {
-  for (const auto& answer : engine.sample(requests)) {
-    if (!answer.ok()) return answer.error();
-    const auto asked = static_cast<std::size_t>(*requests[0].sampling_params.max_tokens);
-    const std::size_t drawn = answer->sequences[0].tokens.size();
-    const auto found = static_cast<std::size_t>(answer->prompt_cache_hit_tokens);
-    if (drawn == asked && found == hits) continue;
+/// Fails unless each has as many tokens as asked for, and found so many of its prompt, if that
+/// matters.
+Result<void> sample(const Engine& engine, const Draws& draws, std::optional<std::size_t> hits) {
+  std::vector<Future<SampleResponse>> futures;
+  for (const auto& prompt : draws.prompts)
+    futures.push_back(engine.sample_async(prompt, draws.params()));
+  for (auto& future : futures) {
+    TINKER_TRY(const auto answer, future.get());
+    const std::size_t drawn = answer.sequences[0].tokens.size();
+    const auto found = static_cast<std::size_t>(answer.prompt_cache_hit_tokens);
+    if (drawn == draws.answer && found == hits.value_or(found)) continue;
     return Error{.code = ErrorCode::internal,
                  .message = base::concat("drew ",
                                          drawn,
                                          " tokens of ",
-                                         asked,
+                                         draws.answer,
                                          " and found ",
                                          found,
                                          " of a prompt, where it should be ",
-                                         hits)};
+                                         hits.value_or(found))};
   }
   return {};
 }
@@ -192,7 +205,7 @@ Result<void> bench_prefill(const Engine& engine,
                            const Options& options) {
   TINKER_TRY(const double seconds, best_of(options.repetitions, [&](int i) {
                const auto first = static_cast<std::uint64_t>(1000 + i);  // never seen before
-               return sample(engine, requests_of(first, 1, kPrefillTokens, 1, config), 0);
+               return sample(engine, draws_of(first, 1, kPrefillTokens, 1, config), 0);
              }));
   const auto tokens = static_cast<double>(kPrefillTokens);
   print("prefill",
@@ -206,11 +219,9 @@ Result<void> bench_prefill(const Engine& engine,
 /// takes one token of every sequence. Drawing them is part of it.
 Result<void> bench_decode(const Engine& engine, const ModelConfig& config, const Options& options) {
   for (const std::size_t batch : options.batches) {
-    const auto prompts = requests_of(2000, batch, kPromptTokens + 1, 1, config);
-    const auto requests = requests_of(2000, batch, kPromptTokens + 1, kNewTokens, config);
-    for (const auto& answer : engine.sample(prompts)) {
-      if (!answer.ok()) return answer.error();
-    }
+    const auto first = draws_of(2000, batch, kPromptTokens + 1, 1, config);
+    const auto requests = draws_of(2000, batch, kPromptTokens + 1, kNewTokens, config);
+    TINKER_TRY(sample(engine, first, std::nullopt));
     TINKER_TRY(const double seconds, best_of(options.repetitions, [&](int /*i*/) {
                  return sample(engine, requests, kPromptTokens);
                }));
@@ -222,9 +233,109 @@ Result<void> bench_decode(const Engine& engine, const ModelConfig& config, const
   return {};
 }
 
+// ---- training and sampling at the same time ----
+
+/// When each token was drawn, told by the engine's own thread.
+class TokenTimes {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  /// The bytes of a token, none of which stops anything.
+  std::string note() {
+    const std::scoped_lock lock(mutex_);
+    times_.push_back(std::chrono::steady_clock::now());
+    return "x";
+  }
+  std::vector<Time> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(times_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Time> times_;
+};
+
+/// Gaps between the tokens of one request after another, in seconds; those between two requests
+/// are left out.
+struct Stream {
+  std::vector<double> gaps = {};
+
+  void add(const std::vector<TokenTimes::Time>& times) {
+    for (std::size_t i = 1; i < times.size(); ++i)
+      gaps.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
+  }
+  /// Tokens a second.
+  [[nodiscard]] double rate() const {
+    return static_cast<double>(gaps.size()) / std::accumulate(gaps.begin(), gaps.end(), 0.0);
+  }
+  [[nodiscard]] double longest() const { return *std::ranges::max_element(gaps); }
+};
+
+/// Draws from one request after another while `goes_on()`.
+template <typename F>
+Result<Stream> decode_while(const Engine& engine,
+                            TokenTimes& times,
+                            const ModelConfig& config,
+                            F goes_on) {
+  Stream out;
+  const auto prompt = ModelInput::from_tokens(tokens_of(3000, kPromptTokens + 1, config));
+  while (goes_on()) {
+    times.take();
+    TINKER_TRY(engine.sample(prompt,
+                             {.max_tokens = static_cast<std::int64_t>(kNewTokens),
+                              .seed = Seed(1),
+                              .stop = std::vector<std::string>{"never"}}));
+    out.add(times.take());
+  }
+  return out;
+}
+
+/// One request after another beside one step of training after another, and each of them alone.
+Result<void> bench_sharing(const ModelConfig& config, const Options& options) {
+  TokenTimes times;
+  TINKER_TRY(const auto engine,
+             Engine::load(options.model,
+                          {.precision = options.precision,
+                           .threads = options.threads,
+                           .cpu = options.cpu,
+                           .token_bytes = [&](std::int32_t) { return times.note(); }}));
+  TINKER_TRY(const auto trainer,
+             engine.create_trainer({.rank = kRank, .seed = Seed(1), .train_unembed = false}));
+  const auto data = step_data(config, options);
+  const auto step = [&](int /*i*/) -> Result<void> {
+    TINKER_TRY(trainer.forward_backward(data, LossFn::cross_entropy));
+    TINKER_TRY(trainer.optim_step({.learning_rate = 1e-4}));
+    return {};
+  };
+  TINKER_TRY(step(0));  // takes the memory
+  TINKER_TRY(const double step_alone, best_of(options.repetitions, step));
+  int requests = 1 + options.repetitions;
+  TINKER_TRY(const auto alone, decode_while(engine, times, config, [&] { return requests-- > 0; }));
+
+  std::atomic<bool> is_over = false;
+  Result<Stream> beside = Error{};
+  std::thread sampling(
+      [&] { beside = decode_while(engine, times, config, [&] { return !is_over.load(); }); });
+  const auto step_beside = best_of(options.repetitions, step);
+  is_over = true;
+  sampling.join();
+  TINKER_TRY(const double seconds, step_beside);
+  if (!beside.ok()) return beside.error();
+  print("sharing",
+        {{"train_alone", 1 / step_alone},
+         {"train_beside", 1 / seconds},
+         {"decode_alone", alone.rate()},
+         {"decode_beside", beside->rate()},
+         {"longest_gap_alone", alone.longest()},
+         {"longest_gap_beside", beside->longest()},
+         {"quantum", std::chrono::duration<double>(engine::SchedulerOptions().quantum).count()}});
+  return {};
+}
+
 Result<void> bench_model(const Options& options) {
   TINKER_TRY(const auto files, engine::ModelFiles::open(options.model));
   const ModelConfig& config = files.config();
+  if (options.asks_for("sharing")) return bench_sharing(config, options);
   TINKER_TRY(const auto engine,
              Engine::load(
                  options.model,
@@ -361,7 +472,7 @@ int bench(int count, char** arguments) {
   model->add_option("--what", options.what)
       ->delimiter(',')
       ->required()
-      ->check(CLI::IsMember({"lora_step", "prefill", "decode"}));
+      ->check(CLI::IsMember({"lora_step", "prefill", "decode", "sharing"}));
   model->add_option("--sequences", options.sequences)->check(CLI::PositiveNumber);
   model->add_option("--length", options.length)->check(CLI::PositiveNumber);
   model->add_option("--batches", options.batches)->delimiter(',')->check(CLI::PositiveNumber);

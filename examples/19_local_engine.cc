@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   }
   const tinker::Engine& engine = *loaded;
   //! [train]
-  const auto trainer = engine.create_adapter({.rank = 8, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 8, .seed = 1}).value();
   const std::vector<tinker::Datum> data = {by_heart({5, 9, 17, 33, 65, 129, 2})};
   for (int step = 0; step < 60; ++step) {
     const auto output = trainer.forward_backward(data, tinker::LossFn::cross_entropy).value();
@@ -33,10 +33,9 @@ int main(int argc, char** argv) {
   //! [train]
 
   //! [sample]
-  const tinker::SampleRequest request = {.prompt = tinker::ModelInput::from_tokens({5}),
-                                         .sampling_params = {.max_tokens = 6, .temperature = 0}};
-  for (const auto& from : {tinker::AdapterSnapshot(), trainer.snapshot()}) {
-    const auto answer = engine.sample(request, from).value();
+  const auto prompt = tinker::ModelInput::from_tokens({5});
+  for (const auto& from : {tinker::AdapterSnapshot(), trainer.snapshot().value()}) {
+    const auto answer = engine.sample(prompt, {.max_tokens = 6, .temperature = 0}, from).value();
     for (const auto token : answer.sequences[0].tokens) std::cout << token << ' ';
     std::cout << '\n';
   }

@@ -104,16 +104,16 @@ std::size_t evaluate(const tinker::Engine& engine,
                      const tinker::Tokenizer& tokenizer,
                      const std::vector<Example>& items,
                      const tinker::AdapterSnapshot& from) {
-  std::vector<tinker::SampleRequest> requests;
+  std::vector<tinker::Future<tinker::SampleResponse>> answers;  // all at the same time
   for (const auto& item : items) {
-    requests.push_back({.prompt = tinker::ModelInput::from_tokens(prompt(tokenizer, item.sentence)),
-                        .sampling_params = {.max_tokens = 12, .temperature = 0}});
+    auto asked = tinker::ModelInput::from_tokens(prompt(tokenizer, item.sentence));
+    answers.push_back(
+        engine.sample_async(std::move(asked), {.max_tokens = 12, .temperature = 0}, from));
   }
-  const auto answers = engine.sample(requests, from);
   std::size_t right = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const auto text =
-        tokenizer.decode(answers[i].value().sequences[0].tokens, {.skip_special_tokens = true});
+    const auto answer = answers[i].get().value();
+    const auto text = tokenizer.decode(answer.sequences[0].tokens, {.skip_special_tokens = true});
     if (text == items[i].label) ++right;
     if (i % 7 == 0) std::cout << "  " << items[i].sentence << " -> " << text << '\n';
   }
@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   const auto engine = tinker::Engine::load(argv[1]).value();
   const auto tokenizer = tinker::Tokenizer::load(argv[1]).value();
   const auto trainer =
-      engine.create_adapter({.rank = 16, .seed = 1, .train_unembed = false}).value();
+      engine.create_trainer({.rank = 16, .seed = 1, .train_unembed = false}).value();
   const auto data = examples(false);
   const auto test = examples(true);
   evaluate(engine, tokenizer, test, {});
@@ -144,12 +144,12 @@ int main(int argc, char** argv) {
     const auto estimated = trainer.memory_needed(batch).value();
     const auto output = trainer.forward_backward(batch, tinker::LossFn::cross_entropy).value();
     if (step == 0) {
-      std::cout << "step: " << (trainer.memory_used() >> 20U) << " MiB used, " << (estimated >> 20U)
-                << " MiB estimated\n";
+      std::cout << "step: " << (trainer.memory_used().value() >> 20U) << " MiB used, "
+                << (estimated >> 20U) << " MiB estimated\n";
     }
     trainer.optim_step({.learning_rate = 1e-3 * (1.0 - static_cast<double>(step) / kSteps)})
         .value();
     if (step % 10 == 0) std::cout << "step " << step << ": loss " << output.loss().value() << '\n';
   }
-  return evaluate(engine, tokenizer, test, trainer.snapshot()) >= 22 ? 0 : 1;
+  return evaluate(engine, tokenizer, test, trainer.snapshot().value()) >= 22 ? 0 : 1;
 }

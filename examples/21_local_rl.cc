@@ -82,15 +82,16 @@ struct Score {
 Score evaluate(const tinker::Engine& engine,
                const tinker::Tokenizer& tokenizer,
                const tinker::AdapterSnapshot& from) {
-  std::vector<tinker::SampleRequest> requests;
+  std::vector<tinker::Future<tinker::SampleResponse>> answers;  // all at the same time
   for (const auto& question : kTest) {
-    requests.push_back({.prompt = tinker::ModelInput::from_tokens(prompt(tokenizer, question)),
-                        .sampling_params = {.max_tokens = kMostTokens, .temperature = 0}});
+    auto asked = tinker::ModelInput::from_tokens(prompt(tokenizer, question));
+    answers.push_back(
+        engine.sample_async(std::move(asked), {.max_tokens = kMostTokens, .temperature = 0}, from));
   }
-  const auto answers = engine.sample(requests, from);
   Score out;
   for (std::size_t i = 0; i < kTest.size(); ++i) {
-    const auto& answer = answers[i].value().sequences[0];
+    const auto response = answers[i].get().value();
+    const auto& answer = response.sequences[0];
     const float gained = reward(tokenizer, kTest[i], answer);
     out.right += gained > 0 ? 1 : 0;
     out.reward += gained / static_cast<float>(kTest.size());
@@ -111,24 +112,26 @@ int main(int argc, char** argv) {
   const auto engine = tinker::Engine::load(argv[1]).value();
   const auto tokenizer = tinker::Tokenizer::load(argv[1]).value();
   const auto trainer =
-      engine.create_adapter({.rank = 16, .seed = 1, .train_unembed = false}).value();
+      engine.create_trainer({.rank = 16, .seed = 1, .train_unembed = false}).value();
   evaluate(engine, tokenizer, {});
 
   for (int round = 0; round < 9; ++round) {
-    std::vector<tinker::SampleRequest> requests;
+    const auto from = trainer.snapshot().value();
+    std::vector<tinker::Future<tinker::SampleResponse>> groups;
     std::vector<Question> asked;
     for (int i = 0; i < 5; ++i) {
       asked.push_back(kTrain[static_cast<std::size_t>(round * 5 + i) % kTrain.size()]);
-      requests.push_back(
-          {.num_samples = 8,
-           .prompt = tinker::ModelInput::from_tokens(prompt(tokenizer, asked.back())),
-           .sampling_params = {.max_tokens = kMostTokens, .seed = round * 5 + i}});
+      groups.push_back(
+          engine.sample_async(tinker::ModelInput::from_tokens(prompt(tokenizer, asked.back())),
+                              {.max_tokens = kMostTokens, .seed = round * 5 + i},
+                              from,
+                              {.num_samples = 8}));
     }
-    const auto groups = engine.sample(requests, trainer.snapshot());
     std::vector<tinker::Datum> batch;
     float sum = 0;
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      const auto& answers = groups[i].value().sequences;
+      const auto group = groups[i].get().value();
+      const auto& answers = group.sequences;
       std::vector<float> rewards;
       float mean = 0;
       for (const auto& answer : answers) {
@@ -146,6 +149,6 @@ int main(int argc, char** argv) {
     trainer.forward_backward(batch, tinker::LossFn::importance_sampling).value();
     trainer.optim_step({.learning_rate = 1e-3}).value();
   }
-  const auto score = evaluate(engine, tokenizer, trainer.snapshot());
+  const auto score = evaluate(engine, tokenizer, trainer.snapshot().value());
   return score.right >= 11 && score.reward >= 0.5F ? 0 : 1;
 }

@@ -29,29 +29,28 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[2];
   const auto engine = tinker::Engine::load(argv[1]).value();
-  const auto trainer = engine.create_adapter({.rank = 8, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 8, .seed = 1}).value();
   train(trainer, 20);
 
   //! [resume]
   trainer.save(folder / "step-20").value();
   const double went_on = train(trainer, 20);
 
-  const auto resumed = engine.load_adapter(folder / "step-20").value();
+  const auto resumed = engine.load_trainer(folder / "step-20").value();
   std::cout << "the same to the last bit: " << (train(resumed, 20) == went_on) << '\n';
   //! [resume]
 
   //! [export]
-  engine.export_merged(trainer.snapshot(), folder / "merged").value();
+  engine.export_merged(trainer.snapshot().value(), folder / "merged").value();
   const auto merged = tinker::Engine::load(folder / "merged").value();
-  const tinker::SampleRequest request = {.prompt = tinker::ModelInput::from_tokens({5}),
-                                         .sampling_params = {.max_tokens = 6, .temperature = 0}};
-  const auto answer = merged.sample(request).value();
+  const auto prompt = tinker::ModelInput::from_tokens({5});
+  const auto answer = merged.sample(prompt, {.max_tokens = 6, .temperature = 0}).value();
   for (const auto token : answer.sequences[0].tokens) std::cout << token << ' ';
   std::cout << '\n';
   //! [export]
 
   //! [muon]
-  const auto other = engine.create_adapter({.rank = 8, .seed = 1}).value();
+  const auto other = engine.create_trainer({.rank = 8, .seed = 1}).value();
   const tinker::Datum datum = {
       .model_input = tinker::ModelInput::from_tokens({5, 9}),
       .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{9, 17}}}};

@@ -8,10 +8,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <vector>
 
+#include "tinker/call_options.h"
+#include "tinker/executor.h"
+#include "tinker/future.h"
 #include "tinker/loss.h"
 #include "tinker/result.h"
 #include "tinker/types/datum.h"
@@ -21,14 +23,18 @@
 #include "tinker/types/sample.h"
 
 /// A model on this machine, without a server: LoRA training and sampling with the calls and the
-/// types of the clients. Every call blocks until it is done.
+/// types of the clients. One thread computes; calls from any thread are queued for it without
+/// waiting and end in a `Future`. Those without `_async` in their name wait for it.
 namespace tinker {
 
 namespace engine {
 class Adapter;
+class EngineCore;
+struct EngineCall;
+struct TrainerState;
 }  // namespace engine
 
-/// In what numbers products are computed. Adapters, their gradients and all sums are float32 in
+/// Number format of the matrix products. Adapters, their gradients and all sums are float32 in
 /// both.
 enum class EnginePrecision {
   f32,   ///< The reference: the same bits with every instruction set.
@@ -48,6 +54,11 @@ struct EngineOptions {
   std::size_t training_bytes = 0;
   /// The bytes of a token, for stop strings; without it requests that have some are refused.
   std::function<std::string(std::int32_t token)> token_bytes = {};
+  /// Shares of the engine's time while both training and sampling want it. Positive.
+  double training_weight = 1;
+  double sampling_weight = 1;
+  /// Where continuations of futures run. Default: a thread of the engine's own.
+  std::shared_ptr<Executor> callbacks = {};
 };
 
 /// One step of Muon, which is ours: the hosted service does not have it, and `dimuon`, which it
@@ -90,9 +101,20 @@ class AdapterSnapshot {
   std::shared_ptr<const engine::Adapter> adapter_;
 };
 
-/// An adapter in training. A handle: copies share it. Thread-safe: calls take turns.
+/// An adapter in training. A handle: copies share it. Thread-safe: its calls are done in the order
+/// in which they were made. Calls of different trainers, and samples, take turns in between; that
+/// changes no bit of any result.
 class LocalTrainer {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures are so by themselves.
+  /// This trainer with other options for its calls: a deadline, a stop token. A call that is
+  /// stopped or late ends between two steps of a few hundredths of a second, and leaves gradients,
+  /// adapter and optimizer as they were.
+  [[nodiscard]] LocalTrainer with(CallOptions options) const;
+  /// This trainer with calls that are done in the share of this tenant. While several tenants want
+  /// the engine, none gets less than another.
+  [[nodiscard]] LocalTrainer for_tenant(std::string tenant) const;
+
   /// Logprobs and loss of the data, with no change to anything.
   [[nodiscard]] Result<ForwardBackwardOutput> forward(std::span<const Datum> data,
                                                       LossFn loss,
@@ -100,26 +122,49 @@ class LocalTrainer {
   /// With a loss of one's own, evaluated beside the model.
   [[nodiscard]] Result<ForwardBackwardOutput> forward(std::span<const Datum> data,
                                                       const loss::Formula& formula) const;
+  Future<ForwardBackwardOutput> forward_async(std::vector<Datum> data, LossFn loss) const;
+  Future<ForwardBackwardOutput> forward_async(std::vector<Datum> data,
+                                              LossFn loss,
+                                              LossFnConfig config) const;
+  Future<ForwardBackwardOutput> forward_async(std::vector<Datum> data, loss::Formula formula) const;
+
   /// The same, and the gradients, which are added up until the next `optim_step`. If it fails, they
-  /// are as they were.
+  /// are as they were; so it does if they would not be finite.
   Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
                                                  LossFn loss,
                                                  const LossFnConfig& config = {}) const;
   Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
                                                  const loss::Formula& formula) const;
+  Future<ForwardBackwardOutput> forward_backward_async(std::vector<Datum> data, LossFn loss) const;
+  Future<ForwardBackwardOutput> forward_backward_async(std::vector<Datum> data,
+                                                       LossFn loss,
+                                                       LossFnConfig config) const;
+  Future<ForwardBackwardOutput> forward_backward_async(std::vector<Datum> data,
+                                                       loss::Formula formula) const;
+
   /// Metrics: "unclipped_grad_l2:mean". Fails for gradients that are not finite and for settings
   /// that make no sense as float32, such as an `eps` of 0, and leaves everything as it was.
   Result<OptimStepResponse> optim_step(const AdamParams& params) const;
+  Future<OptimStepResponse> optim_step_async(const AdamParams& params) const;
   /// The same by another optimizer: `optim_step(MuonParams{.learning_rate = 3e-4})`. Once a run has
   /// taken a step with one of them, the other is refused: `load` without the optimizer's state
   /// begins anew. (A template, so that `optim_step({...})` means Adam.)
   Result<OptimStepResponse> optim_step(const std::same_as<MuonParams> auto& params) const {
+    return muon_step(params).get();
+  }
+  Future<OptimStepResponse> optim_step_async(const std::same_as<MuonParams> auto& params) const {
     return muon_step(params);
   }
   /// What a request asks for. Fails with `invalid_argument` for `dimuon` and for what there is not.
   Result<OptimStepResponse> optim_step(const std::same_as<OptimParams> auto& params) const {
+    return requested_step(params).get();
+  }
+  Future<OptimStepResponse> optim_step_async(const std::same_as<OptimParams> auto& params) const {
     return requested_step(params);
   }
+  /// Forgets the gradients that no step has used.
+  Result<void> discard_gradients() const;
+  Future<void> discard_gradients_async() const;
 
   /// Bytes that a call over these data takes at most, besides the weights: what
   /// `EngineOptions::training_bytes` limits. It grows with the tokens that go through the layers
@@ -129,11 +174,11 @@ class LocalTrainer {
   [[nodiscard]] Result<std::size_t> memory_needed(std::span<const Datum> data) const;
   /// Bytes that the training calls of all adapters of this engine have taken, and keep for the next
   /// ones.
-  [[nodiscard]] std::size_t memory_used() const;
+  [[nodiscard]] Result<std::size_t> memory_used() const;
 
-  /// What it is now; later steps do not change it. Nothing is copied: it waits for its turn, as all
-  /// calls do, and takes no time then.
-  [[nodiscard]] AdapterSnapshot snapshot() const;
+  /// What it is after the calls before; later steps do not change it. Nothing is copied.
+  [[nodiscard]] Result<AdapterSnapshot> snapshot() const;
+  Future<AdapterSnapshot> snapshot_async() const;
 
   /// Makes `folder` a checkpoint: adapter_model.safetensors and adapter_config.json as PEFT has
   /// them, optimizer.safetensors, and checkpoint_complete, which is empty. Until all of it is on
@@ -143,6 +188,8 @@ class LocalTrainer {
   /// written.
   Result<void> save(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  Future<void> save_async(std::filesystem::path folder,
+                          CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
   /// gradients that no step has used. All of it is of one checkpoint, also while another takes its
   /// place. Fails with `invalid_argument`, and names the file, the member or the tensor, if the
@@ -150,30 +197,49 @@ class LocalTrainer {
   /// finite, or lacks a state that is asked for; nothing is changed then.
   Result<void> load(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  // NOLINTEND(modernize-use-nodiscard)
 
  private:
-  [[nodiscard]] Result<OptimStepResponse> muon_step(const MuonParams& params) const;
-  [[nodiscard]] Result<OptimStepResponse> requested_step(const OptimParams& params) const;
+  [[nodiscard]] Future<OptimStepResponse> muon_step(const MuonParams& params) const;
+  [[nodiscard]] Future<OptimStepResponse> requested_step(const OptimParams& params) const;
+  [[nodiscard]] engine::EngineCall call(const char* name) const;
   friend class Engine;
-  struct State;
-  explicit LocalTrainer(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  LocalTrainer(std::shared_ptr<engine::EngineCore> core,
+               std::shared_ptr<engine::TrainerState> state)
+      : core_(std::move(core)), state_(std::move(state)) {}
+  std::shared_ptr<engine::EngineCore> core_;
+  std::shared_ptr<engine::TrainerState> state_;
+  CallOptions options_ = {};
+  std::string tenant_ = {};
 };
 
-/// A loaded model. A handle: copies share it. Thread-safe: calls take turns in the order in which
-/// they come. Samples that are asked for at the same time are computed together, a token of each at
-/// a time, and other calls come between those steps.
+/// A loaded model. A handle: copies share it. When the last handle goes, its trainers included,
+/// what is under way ends with `cancelled`.
+///
+/// Thread-safe. Training and sampling take turns in steps of a few hundredths of a second, so that
+/// both go on while both are wanted, in the shares that `EngineOptions` say. Samples that are asked
+/// for at the same time are computed together, a token of each at a time.
 class Engine {
  public:
+  // NOLINTBEGIN(modernize-use-nodiscard): futures are so by themselves.
   /// From a Hugging Face folder or a GGUF file. Fails with `invalid_argument`, and names the file,
   /// the member or the tensor.
   static Result<Engine> load(const std::filesystem::path& model, const EngineOptions& options = {});
 
-  /// A new adapter: B = 0, A from the seed.
-  [[nodiscard]] Result<LocalTrainer> create_adapter(const LoraConfig& config = {}) const;
-  /// One that was saved, with the rank and the matrices that it has. Fails as `LocalTrainer::load`
-  /// does.
-  [[nodiscard]] Result<LocalTrainer> load_adapter(
+  /// This engine with other options for its calls: a deadline, a stop token. What is stopped or
+  /// late ends between two tokens.
+  [[nodiscard]] Engine with(CallOptions options) const;
+  /// This engine with calls that are done in the share of this tenant; trainers that it makes are
+  /// the tenant's. While several tenants want the engine, none gets less than another.
+  [[nodiscard]] Engine for_tenant(std::string tenant) const;
+
+  /// Training of a new adapter: B = 0, A from the seed.
+  [[nodiscard]] Result<LocalTrainer> create_trainer(const LoraConfig& config = {}) const;
+  Future<LocalTrainer> create_trainer_async() const;
+  Future<LocalTrainer> create_trainer_async(LoraConfig config) const;
+  /// Training of one that was saved, with the rank and the matrices that it has. Fails as
+  /// `LocalTrainer::load` does.
+  [[nodiscard]] Result<LocalTrainer> load_trainer(
       const std::filesystem::path& folder,
       CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// The same, to sample from.
@@ -187,27 +253,28 @@ class Engine {
                                            const std::filesystem::path& folder,
                                            const ExportOptions& options = {}) const;
 
-  /// One request. `base_model`, `model_path` and `sampling_session_id` are not looked at: the
-  /// snapshot says what to sample from; it may be of another engine with the same model, precision
-  /// and kernels. Without `max_tokens` an answer may be as long as the model's context and the
-  /// cache allow. Asked to stop, it fails with `cancelled` within a step.
-  [[nodiscard]] Result<SampleResponse> sample(const SampleRequest& request,
+  /// Draws from the base model or from a snapshot, which may be of another engine with the same
+  /// model, precision and kernels. Without `max_tokens` an answer may be as long as the model's
+  /// context and the cache allow.
+  [[nodiscard]] Result<SampleResponse> sample(const ModelInput& prompt,
+                                              const SamplingParams& params,
                                               const AdapterSnapshot& from = {},
-                                              const std::stop_token& stop = {}) const;
-  /// Many of them together, answered in their order.
-  [[nodiscard]] std::vector<Result<SampleResponse>> sample(std::span<const SampleRequest> requests,
-                                                           const AdapterSnapshot& from = {},
-                                                           const std::stop_token& stop = {}) const;
-  /// Each from a snapshot of its own. Requires as many of them.
-  [[nodiscard]] std::vector<Result<SampleResponse>> sample(std::span<const SampleRequest> requests,
-                                                           std::span<const AdapterSnapshot> from,
-                                                           const std::stop_token& stop = {}) const;
+                                              const SampleOptions& options = {}) const;
+  Future<SampleResponse> sample_async(ModelInput prompt, SamplingParams params) const;
+  Future<SampleResponse> sample_async(ModelInput prompt,
+                                      SamplingParams params,
+                                      AdapterSnapshot from) const;
+  Future<SampleResponse> sample_async(ModelInput prompt,
+                                      SamplingParams params,
+                                      AdapterSnapshot from,
+                                      SampleOptions options) const;
+  // NOLINTEND(modernize-use-nodiscard)
 
  private:
-  friend class LocalTrainer;
-  struct State;
-  explicit Engine(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  std::shared_ptr<State> state_;
+  explicit Engine(std::shared_ptr<engine::EngineCore> core) : core_(std::move(core)) {}
+  std::shared_ptr<engine::EngineCore> core_;
+  CallOptions options_ = {};
+  std::string tenant_ = {};
 };
 
 }  // namespace tinker

@@ -6,6 +6,13 @@
 #include "engine/product.h"
 
 namespace tinker::engine {
+namespace {
+
+// Pairs of query and key that one step of the attention takes of a sequence: about a hundredth of a
+// second of work.
+constexpr std::size_t kAttentionPairs = std::size_t{512} * 1024;
+
+}  // namespace
 
 void Backward::plan(const ActivationPlan& plan, Arena& arena) {
   const auto& config = model_.config();
@@ -56,6 +63,8 @@ void Backward::begin(const PassShape& shape,
                      std::span<float> gradients) {
   adapter_ = &adapter;
   sequences_ = sequences;
+  longest_ = 0;
+  for (const auto& range : sequences) longest_ = std::max(longest_, range.count);
   gradients_ = gradients;
   if (transposed_[0].n() == 0) {
     for (std::size_t i = 0; i < kProjections; ++i) {
@@ -209,24 +218,34 @@ void Backward::norm(const Forward& forward,
   });
 }
 
-void Backward::layer(const Forward& forward,
-                     std::size_t index,
-                     const LayerState& state,
-                     const KvLayout& kv,
-                     std::size_t page_layer,
-                     const FloatRows& d_x) {
-  transpose(index);
-  for (const auto& piece : forward.pieces()) {
-    take(piece);
-    to_attention(
-        forward, index, state.from(piece.first), d_x.from(piece.first), d_out_.from(piece.first));
-  }
-  attention(forward, state, kv, page_layer);
-  for (const auto& piece : forward.pieces()) {
-    take(piece);
-    rotate_back(forward, piece, index, state.from(piece.first));
-    to_input(forward, index, state.from(piece.first), d_x.from(piece.first));
-  }
+std::size_t Backward::query_positions() const noexcept {
+  return std::max(kKeyBlock, kAttentionPairs / longest_ / kKeyBlock * kKeyBlock);
+}
+
+std::size_t Backward::attention_steps() const noexcept {
+  return (longest_ + query_positions() - 1) / query_positions();
+}
+
+std::size_t Backward::layer_steps(const Forward& forward) const {
+  return 1 + 2 * forward.pieces().size() + attention_steps();
+}
+
+/// The frozen weights are transposed, then every piece is taken back to the attention, then the
+/// attention, then every piece to the layer's input.
+void Backward::layer_step(const Forward& forward, const LayerPass& pass, std::size_t step) {
+  if (step == 0) return transpose(pass.index);
+  const auto pieces = forward.pieces();
+  const std::size_t attention_end = 1 + pieces.size() + attention_steps();
+  if (step > pieces.size() && step < attention_end)
+    return attention(forward, pass, step - 1 - pieces.size());
+  const auto& piece = step <= pieces.size() ? pieces[step - 1] : pieces[step - attention_end];
+  const auto state = pass.state.from(piece.first);
+  const auto d_x = pass.output.from(piece.first);
+  take(piece);
+  if (step <= pieces.size())
+    return to_attention(forward, pass.index, state, d_x, d_out_.from(piece.first));
+  rotate_back(forward, piece, pass.index, state);
+  to_input(forward, pass.index, state, d_x);
 }
 
 /// Through the feed-forward network and the projection behind the attention.
@@ -277,21 +296,25 @@ void Backward::to_input(const Forward& forward,
   norm(forward, state.x, gain, d_x);
 }
 
-void Backward::attention(const Forward& forward,
-                         const LayerState& state,
-                         const KvLayout& kv,
-                         std::size_t page_layer) {
+/// The queries at some positions of every sequence. The gradients of keys and values go on from
+/// those of the positions before.
+void Backward::attention(const Forward& forward, const LayerPass& pass, std::size_t step) {
   const auto& config = model_.config();
   const auto& batch = forward.batch();
+  const auto& state = pass.state;
   const std::size_t group = config.heads / config.kv_heads;
   const float scale = 1.0F / std::sqrt(static_cast<float>(config.head_dim));
+  const std::size_t begin = step * query_positions();
   threads_.run(sequences_.size() * config.kv_heads, [&](std::size_t unit, std::size_t thread) {
     const auto& range = sequences_[unit / config.kv_heads];
+    if (begin >= range.count) return;
+    const std::size_t end = std::min(range.count, begin + query_positions());
     const std::size_t kv_head = unit % config.kv_heads;
     const auto pages = batch.pages[batch.rows[range.first].sequence];
-    const KvBlocks blocks(kv, pages, page_layer, kv_head, range.count);
+    const KvBlocks blocks(*pass.kv, pages, pass.page_layer, kv_head, end);
     std::vector<BackwardRow> rows;
-    for (std::size_t i = range.first; i < range.first + range.count; ++i) {
+    rows.reserve((end - begin) * group);
+    for (std::size_t i = range.first + begin; i < range.first + end; ++i) {
       for (std::size_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
         const std::size_t column = h * config.head_dim;
         rows.push_back({.q = state.q.row(i, column),
@@ -306,12 +329,13 @@ void Backward::attention(const Forward& forward,
                                          .row_count = rows.size(),
                                          .key_blocks = blocks.keys.data(),
                                          .value_blocks = blocks.values.data(),
-                                         .keys = range.count,
+                                         .keys = end,
+                                         .begun_keys = begin,
                                          .d_k = d_k_.row(range.first) + kv_head * config.head_dim,
                                          .d_v = d_v_.row(range.first) + kv_head * config.head_dim,
                                          .d_kv_stride = d_k_.stride,
                                          .head_dim = config.head_dim,
-                                         .value_stride = kv.value_stride,
+                                         .value_stride = pass.kv->value_stride,
                                          .scale = scale,
                                          .scratch = scratch_[thread]});
   });

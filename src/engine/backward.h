@@ -54,13 +54,11 @@ class Backward {
              const Adapter& adapter,
              std::span<const RowRange> sequences,
              std::span<float> gradients);
-  /// From the gradient of its output, in d_x, to that of its input, also in d_x.
-  void layer(const Forward& forward,
-             std::size_t index,
-             const LayerState& state,
-             const KvLayout& kv,
-             std::size_t page_layer,
-             const FloatRows& d_x);
+  /// Steps that a layer takes. They are taken in order; what comes between them may use anything
+  /// but the arrays of this object, of `forward` and of the pass.
+  [[nodiscard]] std::size_t layer_steps(const Forward& forward) const;
+  /// From the gradient of the layer's output to that of its input, both in `pass.output`.
+  void layer_step(const Forward& forward, const LayerPass& pass, std::size_t step);
   /// Adds to the gradient of a factor.
   void add(const FactorGradient& gradient, std::span<const RowRange> sequences);
 
@@ -91,10 +89,10 @@ class Backward {
              std::size_t c_stride,
              Output output);
   void transpose(std::size_t layer);
-  void attention(const Forward& forward,
-                 const LayerState& state,
-                 const KvLayout& kv,
-                 std::size_t page_layer);
+  /// Positions of each sequence whose queries are taken in one step of the attention.
+  [[nodiscard]] std::size_t query_positions() const noexcept;
+  [[nodiscard]] std::size_t attention_steps() const noexcept;
+  void attention(const Forward& forward, const LayerPass& pass, std::size_t step);
   void rotate_back(const Forward& forward,
                    const RowPiece& piece,
                    std::size_t layer,
@@ -110,6 +108,7 @@ class Backward {
   ThreadPool& threads_;
   const Adapter* adapter_ = nullptr;
   std::span<const RowRange> sequences_;
+  std::size_t longest_ = 0;  // of the sequences
   std::span<float> gradients_;
 
   PassShape shape_;

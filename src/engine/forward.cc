@@ -164,27 +164,25 @@ void Forward::project(const RowPiece& piece,
   multiply(threads_, kernels, products_);
 }
 
-void Forward::layer(std::size_t index,
-                    const LayerState& state,
-                    const KvLayout& kv,
-                    std::size_t page_layer,
-                    const FloatRows& output) {
-  for (const auto& piece : pieces_) {
-    auto rows = state.from(piece.first);
-    if (rows.raw_q.data == nullptr) {
-      rows.raw_q = raw_q_;
-      rows.raw_k = raw_k_;
-    }
-    layer(piece, index, rows, kv, page_layer, output.from(piece.first));
-  }
+void Forward::layer(const LayerPass& pass) {
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) layer_piece(pass, piece);
 }
 
-void Forward::layer(const RowPiece& piece,
-                    std::size_t index,
-                    const LayerState& state,
-                    const KvLayout& kv,
-                    std::size_t page_layer,
-                    const FloatRows& output) {
+void Forward::layer_piece(const LayerPass& pass, std::size_t piece) {
+  const auto& rows = pieces_[piece];
+  auto of_rows = pass;
+  of_rows.state = pass.state.from(rows.first);
+  of_rows.output = pass.output.from(rows.first);
+  if (of_rows.state.raw_q.data == nullptr) {
+    of_rows.state.raw_q = raw_q_;
+    of_rows.state.raw_k = raw_k_;
+  }
+  layer_rows(rows, of_rows);
+}
+
+/// Of a pass whose arrays begin with the rows of the piece.
+void Forward::layer_rows(const RowPiece& piece, const LayerPass& pass) {
+  const auto& [index, state, kv, page_layer, output] = pass;
   const auto& weights = model_.layer(index);
   const auto low = [&](LoraGroup group) { return state.low[static_cast<std::size_t>(group)]; };
   const auto copy = [&](const FloatRows& from, const FloatRows& to) {
@@ -209,8 +207,8 @@ void Forward::layer(const RowPiece& piece,
           std::array{floats(state.raw_q, Output::store, weights.biases[0].data()),
                      floats(state.raw_k, Output::store, weights.biases[1].data()),
                      floats(raw_v_, Output::store, weights.biases[2].data())});
-  rotate_and_store(piece, index, state, kv, page_layer);
-  attend(piece, state, kv, page_layer);
+  rotate_and_store(piece, index, state, *kv, page_layer);
+  attend(piece, state, *kv, page_layer);
   copy(state.x, state.middle);
   project(piece,
           index,

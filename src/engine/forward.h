@@ -46,6 +46,15 @@ struct RowPiece {
   std::vector<AdapterRun> runs = {};  ///< Counted from the first row of the piece.
 };
 
+/// A layer on its way over a batch.
+struct LayerPass {
+  std::size_t index = 0;
+  LayerState state = {};
+  const KvLayout* kv = nullptr;
+  std::size_t page_layer = 0;  ///< Which layer of the pages its keys and values are.
+  FloatRows output = {};       ///< Backwards: the gradient of its output, which becomes that of x.
+};
+
 /// The layers of a model, applied to batches of tokens: by the trainer, which keeps what they
 /// compute, and by the sampler, which does not. A row's results do not depend on the other rows of
 /// its batch.
@@ -70,13 +79,11 @@ class Forward {
   void begin(const TokenBatch& batch, const PassShape& shape);
   /// x = the embeddings of the tokens.
   void embed(const FloatRows& x) const;
-  /// Computes a layer from state.x. Keys and values go to the pages, as those of layer
-  /// `page_layer`. `state.x`, `state.middle` and `output` may be the same.
-  void layer(std::size_t index,
-             const LayerState& state,
-             const KvLayout& kv,
-             std::size_t page_layer,
-             const FloatRows& output);
+  /// Computes a layer from state.x. Keys and values go to the pages. `state.x`, `state.middle` and
+  /// `output` may be the same.
+  void layer(const LayerPass& pass);
+  /// The same for one of `pieces()`. Requires that those before it are computed.
+  void layer_piece(const LayerPass& pass, std::size_t piece);
 
   // Steps that the backward pass takes again, of the first rows of its arguments:
   /// out = norm(x); `inverse`, if any, gets 1 / rms of each row.
@@ -114,12 +121,7 @@ class Forward {
   };
   void plan(const ActivationPlan& plan, Arena& arena);
   void cut_into_pieces(std::size_t most);
-  void layer(const RowPiece& piece,
-             std::size_t index,
-             const LayerState& state,
-             const KvLayout& kv,
-             std::size_t page_layer,
-             const FloatRows& output);
+  void layer_rows(const RowPiece& piece, const LayerPass& pass);
   void project(const RowPiece& piece,
                std::size_t layer,
                LoraGroup group,

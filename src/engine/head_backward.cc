@@ -16,7 +16,8 @@ void HeadBackward::lay_out(const ActivationPlan& plan, std::size_t padded_rank, 
   d_low_elements_ = plan.low(arena, LoraGroup::head);
 }
 
-void HeadBackward::find_active(const HeadState& state) {
+void HeadBackward::find_active() {
+  const auto& state = state_;
   active_.clear();
   ranges_.clear();
   sums_.clear();
@@ -39,32 +40,48 @@ void HeadBackward::find_active(const HeadState& state) {
   }
 }
 
-void HeadBackward::run(const Adapter& adapter,
-                       const HeadState& state,
-                       std::span<float> gradients,
-                       const FloatRows& d_x) {
-  const auto& config = model_.config();
+void HeadBackward::begin(const Adapter& adapter,
+                         const HeadState& state,
+                         std::span<float> gradients,
+                         const FloatRows& d_x) {
+  adapter_ = &adapter;
+  state_ = state;
+  gradients_ = gradients;
+  d_x_ = d_x;
   std::memset(d_x.data, 0, state.rows.size() * d_x.stride * sizeof(float));
-  find_active(state);
-  if (active_.empty()) return;
-  if (adapter.find(0, LoraGroup::head) == nullptr) {
-    from_means(state);
+  find_active();
+  const bool has_adapter = adapter.find(0, LoraGroup::head) != nullptr;
+  steps_ = active_.empty() ? 0 : has_adapter ? head_.blocks() : 1;
+  if (steps_ != 0 && has_adapter) copy_active();
+}
+
+void HeadBackward::step(std::size_t step) {
+  if (adapter_->find(0, LoraGroup::head) == nullptr) {
+    from_means();
   } else {
-    from_logits(adapter, state, gradients);
+    from_logits(step);
+    if (step + 1 == steps_) lower();
   }
+  if (step + 1 == steps_) finish();
+}
+
+/// Through the last norm.
+void HeadBackward::finish() {
+  const auto& config = model_.config();
   threads_.for_each(active_.size(), [&](std::size_t i) {
     const auto& kernels = model_.kernels();
     std::vector<std::byte> unused(config.hidden_size * kernels.element_bytes);
-    const float* x = state.x.row(active_[i]);
+    const float* x = state_.x.row(active_[i]);
     const float* gain = model_.final_norm().data();
     const float inverse =
         kernels.rms_norm(x, gain, config.hidden_size, config.rms_eps, unused.data());
     kernels.rms_norm_backward(
-        d_normed_.row(i), x, gain, inverse, config.hidden_size, d_x.row(active_[i]));
+        d_normed_.row(i), x, gain, inverse, config.hidden_size, d_x_.row(active_[i]));
   });
 }
 
-void HeadBackward::from_means(const HeadState& state) {
+void HeadBackward::from_means() {
+  const auto& state = state_;
   threads_.for_each(active_.size(), [&](std::size_t i) {
     const std::span d_normed(d_normed_.row(i), d_normed_.stride);
     const float* mean = scorer_.mean(active_[i]);
@@ -82,15 +99,14 @@ void HeadBackward::from_means(const HeadState& state) {
 }
 
 /// d_logits = (one at the targets - soft-max), each times its derivative.
-void HeadBackward::differentiate_block(const Adapter& adapter,
-                                       const HeadState& state,
-                                       std::size_t block) {
+void HeadBackward::differentiate_block(std::size_t block) {
+  const auto& state = state_;
   const auto& kernels = model_.kernels();
   const std::size_t begin = block * Head::kBlock;
   const std::size_t size = head_.block_size(block);
   for (std::size_t first = 0; first < active_.size(); first += Scorer::kPiece) {
     const std::size_t count = std::min(Scorer::kPiece, active_.size() - first);
-    const std::array runs = {AdapterRun{.adapter = &adapter, .first = 0, .count = count}};
+    const std::array runs = {AdapterRun{.adapter = adapter_, .first = 0, .count = count}};
     head_.logits({.runs = runs, .normed = normed_.from(first), .low = low_.from(first)},
                  block,
                  scorer_.logits());
@@ -113,56 +129,54 @@ void HeadBackward::differentiate_block(const Adapter& adapter,
   }
 }
 
-void HeadBackward::from_logits(const Adapter& adapter,
-                               const HeadState& state,
-                               std::span<float> gradients) {
-  const auto& kernels = model_.kernels();
-  const std::size_t count = active_.size();
-  const auto& lora = *adapter.find(0, LoraGroup::head);
-  const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
-  threads_.for_each(count, [&](std::size_t i) {
-    const std::size_t bytes = kernels.element_bytes;
-    std::memcpy(normed_.row(i), state.normed.row(active_[i]), normed_.stride * bytes);
+/// What is computed of the rows that have a derivative begins here.
+void HeadBackward::copy_active() {
+  threads_.for_each(active_.size(), [&](std::size_t i) {
+    const std::size_t bytes = model_.kernels().element_bytes;
+    std::memcpy(normed_.row(i), state_.normed.row(active_[i]), normed_.stride * bytes);
     std::memcpy(low_.row(i), scorer_.low().row(active_[i]), low_.stride * bytes);
     std::memset(d_normed_.row(i), 0, d_normed_.stride * sizeof(float));
     std::memset(d_low_.row(i), 0, d_low_.stride * sizeof(float));
   });
-  for (std::size_t block = 0; block < head_.blocks(); ++block) {
-    const std::size_t begin = block * Head::kBlock;
-    const std::size_t size = head_.block_size(block);
-    differentiate_block(adapter, state, block);
-    std::array<Product, 2> products = {
-        {{.rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add},
-         {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add}}};
-    products[0].terms[0] = {
-        .a = d_logits_.data, .a_stride = d_logits_.stride, .w = &head_.transposed(block)};
-    products[1].terms[0] = {.a = d_logits_.data,
-                            .a_stride = d_logits_.stride,
-                            .w = &lora.b_transposed[0],
-                            .first_k = begin,
-                            .k = size};
-    multiply(threads_, kernels, products);
-    backward_.add({.u = low_,
-                   .scale = adapter.layout().scale(),
-                   .x = d_logits_,
-                   .columns = size,
-                   .g = gradients.data() + module.b + begin,
-                   .g_stride = module.out},
-                  ranges_);
-  }
-  lower(adapter, gradients);
+}
+
+void HeadBackward::from_logits(std::size_t block) {
+  const std::size_t count = active_.size();
+  const auto& lora = *adapter_->find(0, LoraGroup::head);
+  const auto& module = adapter_->layout().module(0, LoraGroup::head, 0);
+  const std::size_t begin = block * Head::kBlock;
+  const std::size_t size = head_.block_size(block);
+  differentiate_block(block);
+  std::array<Product, 2> products = {
+      {{.rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add},
+       {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add}}};
+  products[0].terms[0] = {
+      .a = d_logits_.data, .a_stride = d_logits_.stride, .w = &head_.transposed(block)};
+  products[1].terms[0] = {.a = d_logits_.data,
+                          .a_stride = d_logits_.stride,
+                          .w = &lora.b_transposed[0],
+                          .first_k = begin,
+                          .k = size};
+  multiply(threads_, model_.kernels(), products);
+  backward_.add({.u = low_,
+                 .scale = adapter_->layout().scale(),
+                 .x = d_logits_,
+                 .columns = size,
+                 .g = gradients_.data() + module.b + begin,
+                 .g_stride = module.out},
+                ranges_);
 }
 
 /// What goes through the head's first factor.
-void HeadBackward::lower(const Adapter& adapter, std::span<float> gradients) {
-  const auto& module = adapter.layout().module(0, LoraGroup::head, 0);
+void HeadBackward::lower() {
+  const auto& module = adapter_->layout().module(0, LoraGroup::head, 0);
   threads_.for_each(active_.size(), [&](std::size_t i) {
-    model_.kernels().to_elements(d_low_.row(i), adapter.padded_rank(), d_low_elements_.row(i));
+    model_.kernels().to_elements(d_low_.row(i), adapter_->padded_rank(), d_low_elements_.row(i));
   });
   backward_.add({.u = d_low_elements_,
                  .x = normed_,
                  .columns = module.in,
-                 .g = gradients.data() + module.a,
+                 .g = gradients_.data() + module.a,
                  .g_stride = module.in},
                 ranges_);
   Product product = {.rows = active_.size(),
@@ -171,7 +185,7 @@ void HeadBackward::lower(const Adapter& adapter, std::span<float> gradients) {
                      .output = Output::add};
   product.terms[0] = {.a = d_low_elements_.data,
                       .a_stride = d_low_elements_.stride,
-                      .w = &adapter.find(0, LoraGroup::head)->a_transposed[0]};
+                      .w = &adapter_->find(0, LoraGroup::head)->a_transposed[0]};
   multiply(threads_, model_.kernels(), {&product, 1});
 }
 

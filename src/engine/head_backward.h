@@ -35,24 +35,36 @@ class HeadBackward {
       : model_(model), threads_(threads), head_(head), scorer_(scorer), backward_(backward) {}
 
   void lay_out(const ActivationPlan& plan, std::size_t padded_rank, Arena& arena);
-  /// Writes d_x, and adds to the gradients of the head's factors.
-  void run(const Adapter& adapter,
-           const HeadState& state,
-           std::span<float> gradients,
-           const FloatRows& d_x);
+  /// The steps from now on are of this state, which must live until all are taken. They write d_x,
+  /// and add to the gradients of the head's factors.
+  void begin(const Adapter& adapter,
+             const HeadState& state,
+             std::span<float> gradients,
+             const FloatRows& d_x);
+  /// A block of the vocabulary is a step where the head has an adapter; else there is one.
+  [[nodiscard]] std::size_t steps() const noexcept { return steps_; }
+  void step(std::size_t step);
 
  private:
-  void find_active(const HeadState& state);
-  void from_means(const HeadState& state);
-  void from_logits(const Adapter& adapter, const HeadState& state, std::span<float> gradients);
-  void differentiate_block(const Adapter& adapter, const HeadState& state, std::size_t block);
-  void lower(const Adapter& adapter, std::span<float> gradients);
+  void find_active();
+  void from_means();
+  void copy_active();
+  void from_logits(std::size_t block);
+  void differentiate_block(std::size_t block);
+  void lower();
+  void finish();
 
   const Model& model_;
   ThreadPool& threads_;
   Head& head_;
   const Scorer& scorer_;
   Backward& backward_;
+
+  const Adapter* adapter_ = nullptr;
+  HeadState state_;
+  std::span<float> gradients_;
+  FloatRows d_x_;
+  std::size_t steps_ = 0;
 
   ElementRows normed_;    // (active rows, hidden)
   ElementRows low_;       // (active rows, padded rank)

@@ -110,6 +110,9 @@ struct AttentionBackward {
   const void* const* key_blocks = nullptr;
   const void* const* value_blocks = nullptr;
   std::size_t keys = 0;
+  /// Keys whose gradients were begun by a call for the rows before these, which goes on here; a
+  /// multiple of `kKeyBlock`.
+  std::size_t begun_keys = 0;
   float* d_k = nullptr;  ///< Written: (keys, head_dim), rows `d_kv_stride` apart.
   float* d_v = nullptr;
   std::size_t d_kv_stride = 0;

@@ -99,4 +99,13 @@ std::size_t available_memory(const fs::path& root) {
   return out;
 }
 
+Result<void> check_room(std::string_view what, std::size_t needed, std::size_t room) {
+  constexpr std::size_t kMiB = std::size_t{1} << 20U;
+  if (needed <= room) return {};
+  return Error{
+      .code = ErrorCode::invalid_argument,
+      .message = base::concat(
+          what, " needs ", (needed + kMiB - 1) / kMiB, " MiB, and ", room / kMiB, " MiB are left")};
+}
+
 }  // namespace tinker::engine

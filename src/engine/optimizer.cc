@@ -119,7 +119,7 @@ Result<double> checked_norm(const Kernels& kernels,
                    step,
                    ": the norm of the gradients is ",
                    norm,
-                   "; nothing was changed, and loading weights discards these gradients")};
+                   "; nothing was changed, and discard_gradients() forgets these gradients")};
 }
 
 float clipping_scale(double norm, double limit) {

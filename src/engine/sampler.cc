@@ -63,8 +63,8 @@ void Sampler::release(Sequence& sequence) {
   sequence.computed = 0;
 }
 
-bool Sampler::step() {
-  plan_chunks();
+bool Sampler::step(std::size_t prompt_rows) {
+  plan_chunks(prompt_rows);
   if (chunks_.empty()) return !requests_.empty();
   fill_batch();
   compute_layers();
@@ -102,46 +102,77 @@ bool Sampler::preempt(const Sequence& keep) {
   return false;
 }
 
-void Sampler::plan_chunks() {
+void Sampler::plan_chunks(std::size_t prompt_rows) {
   chunks_.clear();
-  std::size_t rows = 0;
-  const auto plan = [&](Sequence& sequence, bool is_writing) {
-    if (sequence.is_over || rows >= options_.batch_rows) return;
-    const bool has_one_left =
-        sequence.tokens.size() - sequence.computed == 1 && !sequence.pages.empty();
-    if (has_one_left != is_writing) return;
-    auto& request = *sequence.request;
-    if (sequence.computed == 0 && sequence.pages.empty()) {
-      // The last token must be computed, and so must those whose logits are asked for.
-      std::size_t usable = sequence.tokens.size() - 1;
-      if (!request.has_begun) {
-        if (!request.targets.empty() || !request.alternatives.empty()) usable = 0;
-        usable = std::min(usable, request.first_scored - 1);
-      }
-      sequence.pages = pages_.find(request.adapter, std::span(sequence.tokens).first(usable));
-      for (const auto page : sequence.pages) sequence.memory.push_back(pages_.data(page));
-      sequence.computed = sequence.pages.size() * kKeyBlock;
-      if (!request.is_counted) {
-        request.response.prompt_cache_hit_tokens = static_cast<std::int32_t>(sequence.computed);
-        request.is_counted = true;
-      }
-    }
-    const std::size_t count =
-        std::min(sequence.tokens.size() - sequence.computed, options_.batch_rows - rows);
-    if (!find_room(sequence, sequence.computed + count)) return;
-    chunks_.push_back({.sequence = &sequence, .first = sequence.computed, .count = count});
-    rows += count;
-  };
-  for (const bool is_writing : {true, false}) {
-    for (const auto& request : requests_) {
-      for (const auto& sequence : request->sequences) plan(*sequence, is_writing);
-    }
-  }
+  last_step_ = {};
+  Budget left = {.rows = options_.batch_rows, .prompt = std::max(kKeyBlock, prompt_rows)};
+  for (const bool is_writing : {true, false}) plan_chunks(is_writing, left);
   // Rows with the same adapter side by side; otherwise the order does not matter.
   std::ranges::sort(chunks_, std::less<>(), [](const Chunk& chunk) {
     const auto& request = *chunk.sequence->request;
     return std::tuple(request.adapter.get(), request.id, chunk.sequence->index);
   });
+}
+
+/// A chunk of each tenant in turn, whoever was given least is first; those of a tenant in the order
+/// in which they came.
+void Sampler::plan_chunks(bool is_writing, Budget& left) {
+  struct Queue {
+    std::vector<Sequence*> sequences;
+    std::size_t next = 0;
+  };
+  std::map<std::string, Queue> queues;
+  for (const auto& request : requests_) {
+    for (const auto& sequence : request->sequences) {
+      if (!sequence->is_over) queues[request->tenant].sequences.push_back(sequence.get());
+    }
+  }
+  for (const auto& [tenant, queue] : queues) tenants_.arrive(tenant);
+  while (left.rows > 0) {
+    const std::string* const tenant = tenants_.next();
+    if (tenant == nullptr) break;
+    auto& queue = queues.at(*tenant);
+    if (queue.next == queue.sequences.size()) {
+      tenants_.leave(std::string(*tenant));
+      continue;
+    }
+    const std::size_t rows = plan_chunk(*queue.sequences[queue.next++], is_writing, left);
+    if (rows > 0) tenants_.charge(*tenant, static_cast<double>(rows));
+  }
+  for (const auto& [tenant, queue] : queues) tenants_.leave(tenant);
+}
+
+std::size_t Sampler::plan_chunk(Sequence& sequence, bool is_writing, Budget& left) {
+  const bool has_one_left =
+      sequence.tokens.size() - sequence.computed == 1 && !sequence.pages.empty();
+  if (has_one_left != is_writing) return 0;
+  const std::size_t most = is_writing ? left.rows : std::min(left.rows, left.prompt);
+  if (most == 0) return 0;
+  if (sequence.computed == 0 && sequence.pages.empty()) find_pages(sequence);
+  const std::size_t count = std::min(sequence.tokens.size() - sequence.computed, most);
+  if (!find_room(sequence, sequence.computed + count)) return 0;
+  chunks_.push_back({.sequence = &sequence, .first = sequence.computed, .count = count});
+  left.rows -= count;
+  (is_writing ? last_step_.written : last_step_.prompt) += count;
+  if (!is_writing) left.prompt -= count;
+  return count;
+}
+
+/// What is in the cache of its tokens already. The last token must be computed, and so must those
+/// whose logits are asked for.
+void Sampler::find_pages(Sequence& sequence) {
+  auto& request = *sequence.request;
+  std::size_t usable = sequence.tokens.size() - 1;
+  if (!request.has_begun) {
+    if (!request.targets.empty() || !request.alternatives.empty()) usable = 0;
+    usable = std::min(usable, request.first_scored - 1);
+  }
+  sequence.pages = pages_.find(request.adapter, std::span(sequence.tokens).first(usable));
+  for (const auto page : sequence.pages) sequence.memory.push_back(pages_.data(page));
+  sequence.computed = sequence.pages.size() * kKeyBlock;
+  if (request.is_counted) return;
+  request.response.prompt_cache_hit_tokens = static_cast<std::int32_t>(sequence.computed);
+  request.is_counted = true;
 }
 
 void Sampler::fill_batch() {
@@ -199,8 +230,10 @@ void Sampler::compute_layers() {
   }
   forward_.begin({.rows = rows_, .runs = runs_, .pages = row_pages_}, shape_);
   forward_.embed(x_);
-  for (std::size_t layer = 0; layer < config.layers; ++layer)
-    forward_.layer(layer, state_, layout_, layer, x_);
+  for (std::size_t layer = 0; layer < config.layers; ++layer) {
+    forward_.layer(
+        {.index = layer, .state = state_, .kv = &layout_, .page_layer = layer, .output = x_});
+  }
 
   for (const auto& chunk : chunks_) {
     auto& sequence = *chunk.sequence;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/fair_shares.h"
 #include "engine/forward.h"
 #include "engine/head.h"
 #include "engine/page_pool.h"
@@ -33,12 +35,13 @@ struct SamplerOptions {
 struct SampleJob {
   std::shared_ptr<const Adapter> adapter = {};  ///< None: the base model.
   SampleRequest request = {};
-  std::uint64_t seed = 0;  ///< What the draws come from.
+  std::uint64_t seed = 0;   ///< What the draws come from.
+  std::string tenant = {};  ///< Whose share of the rows it is computed in.
 };
 
 /// Draws tokens for many requests at a time. Each step takes one token of every sequence that is
-/// being written, and as much of the waiting prompts as fits beside them. What a request gets
-/// depends on nothing but itself.
+/// being written, and as much of the waiting prompts as fits beside them. Where not all fit, rows
+/// are divided evenly between tenants. What a request gets depends on nothing but itself.
 ///
 /// Thread-compatible.
 class Sampler {
@@ -53,8 +56,16 @@ class Sampler {
   Result<Id> submit(SampleJob job, Done done);
   /// Its pages are free when this returns, and `done` is not called.
   void cancel(Id id);
-  /// Computes one batch. Returns whether there is more to do.
-  bool step();
+  /// Computes one batch, with at most so many rows of prompts, but some where there is nothing else
+  /// to compute. Returns whether there is more to do.
+  bool step(std::size_t prompt_rows = std::numeric_limits<std::size_t>::max());
+
+  /// Rows of the last step: tokens of prompts, and of sequences that are being written.
+  struct StepRows {
+    std::size_t prompt = 0;
+    std::size_t written = 0;
+  };
+  [[nodiscard]] const StepRows& last_step() const noexcept { return last_step_; }
 
   [[nodiscard]] const PagePool& pages() const noexcept { return pages_; }
 
@@ -74,6 +85,7 @@ class Sampler {
   };
   struct Request {
     Id id = 0;
+    std::string tenant = {};
     std::shared_ptr<const Adapter> adapter = {};
     SampleRequest asked = {};
     std::vector<std::int32_t> prompt = {};
@@ -112,7 +124,16 @@ class Sampler {
   Result<void> check_answer(const Request& request) const;
   Result<void> read_scores(Request& request) const;
   Result<void> read_targets(Request& request, const TensorData& targets) const;
-  void plan_chunks();
+  /// What is left of the rows of a step, and of those that prompts may take.
+  struct Budget {
+    std::size_t rows = 0;
+    std::size_t prompt = 0;
+  };
+  void plan_chunks(std::size_t prompt_rows);
+  void plan_chunks(bool is_writing, Budget& left);
+  /// Returns how many rows it was given.
+  std::size_t plan_chunk(Sequence& sequence, bool is_writing, Budget& left);
+  void find_pages(Sequence& sequence);
   bool find_room(Sequence& sequence, std::size_t tokens);
   /// Takes the pages of the youngest sequence that came after `keep` and has some. It shares them
   /// perhaps, so that none is free for it.
@@ -138,7 +159,10 @@ class Sampler {
   Id next_id_ = 1;
   std::deque<std::unique_ptr<Request>> requests_;  // in the order they came
 
+  FairShares<std::string> tenants_;
+
   // Of one step:
+  StepRows last_step_;
   std::vector<Chunk> chunks_;
   std::vector<TokenRow> rows_;
   std::vector<AdapterRun> runs_;

@@ -51,6 +51,7 @@ Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
   TINKER_TRY(read_scores(*request));
   request->id = next_id_++;
   request->adapter = std::move(job.adapter);
+  request->tenant = std::move(job.tenant);
   request->seed = job.seed;
   request->done = std::move(done);
   request->sequences.push_back(std::make_unique<Sequence>());

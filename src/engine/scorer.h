@@ -31,12 +31,19 @@ class Scorer {
   /// Bytes that rows take besides what is laid out.
   [[nodiscard]] std::size_t bytes(std::size_t rows) const;
 
-  /// `normed` is the output of the last layer behind the last norm, a row for each of `rows`.
-  void run(const Adapter* adapter,
-           std::span<const ScoredSequence> sequences,
-           std::span<const TokenRow> rows,
-           const ElementRows& normed,
-           bool wants_means);
+  /// What is scored: `normed` is the output of the last layer behind the last norm, a row for each
+  /// of `rows`. Its parts must live until all steps are taken.
+  struct Batch {
+    const Adapter* adapter = nullptr;
+    std::span<const ScoredSequence> sequences = {};
+    std::span<const TokenRow> rows = {};
+    ElementRows normed = {};
+    bool wants_means = false;
+  };
+  void begin(const Batch& batch);
+  /// A block of the vocabulary for some rows is a step. The results are there after the last.
+  [[nodiscard]] std::size_t steps() const noexcept { return head_.blocks() * pieces(); }
+  void step(std::size_t step);
 
   /// Of the targets of each sequence.
   [[nodiscard]] std::span<const std::vector<float>> logprobs() const noexcept { return logprobs_; }
@@ -57,20 +64,22 @@ class Scorer {
     std::size_t first = 0;
     std::size_t count = 0;
   };
-  void order(std::span<const ScoredSequence> sequences,
-             std::span<const TokenRow> rows,
-             bool wants_means);
+  [[nodiscard]] std::size_t pieces() const noexcept {
+    return (batch_.rows.size() + kPiece - 1) / kPiece;
+  }
+  void order();
   template <typename F>
-  void for_targets(std::span<const ScoredSequence> sequences, const TokenRow& row, F f);
-  void score_piece(std::span<const ScoredSequence> sequences,
-                   std::span<const TokenRow> rows,
-                   const Piece& piece,
-                   std::size_t block);
+  void for_targets(const TokenRow& row, F f);
+  void score_piece(const Piece& piece, std::size_t block);
+  void add_to_means(const Piece& piece);
+  void finish();
   void weigh(std::size_t i, const Piece& piece, std::size_t block);
 
   const Model& model_;
   ThreadPool& threads_;
   Head& head_;
+  Batch batch_;
+  const PackedMatrix* transposed_ = nullptr;  // the block's weights, for the means
 
   ElementRows normed_;   // (rows, hidden), in their order
   ElementRows low_;      // (rows, padded rank)

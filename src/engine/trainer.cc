@@ -1,6 +1,7 @@
 #include "engine/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,32 @@ namespace {
 
 Error invalid(std::string message) {
   return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
+/// Puts back what was there, unless all went well.
+class Restore {
+ public:
+  explicit Restore(std::span<float> gradients)
+      : gradients_(gradients), before_(gradients.begin(), gradients.end()) {}
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+  ~Restore() {
+    if (!is_done_) std::ranges::copy(before_, gradients_.begin());
+  }
+  void done() noexcept { is_done_ = true; }
+
+ private:
+  std::span<float> gradients_;
+  std::vector<float> before_;
+  bool is_done_ = false;
+};
+
+PassShape largest_of(const PassShape& a, const PassShape& b) {
+  return {.rows = std::max(a.rows, b.rows),
+          .padded_rank = std::max(a.padded_rank, b.padded_rank),
+          .pages = std::max(a.pages, b.pages),
+          .longest = std::max(a.longest, b.longest),
+          .piece = std::max(a.piece, b.piece)};
 }
 
 }  // namespace
@@ -65,7 +92,8 @@ std::vector<Trainer::MicroBatch> Trainer::cut(std::span<const ScoredSequence> se
 }
 
 Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
-                                std::span<const ScoredSequence> sequences) const {
+                                std::span<const ScoredSequence> sequences,
+                                bool may_keep_layers) const {
   Plan out;
   out.shape.padded_rank = padded_rank;
   out.shape.piece = options_.piece_tokens;
@@ -83,13 +111,17 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
   Trainer counted(model_, threads_, options_);
   Arena arena;
   counted.lay_out(out, arena);
-  out.keeps_layers = may_keep_layers_ && arena.used() <= options_.kept_bytes;
+  out.keeps_layers = may_keep_layers && arena.used() <= options_.kept_bytes;
   return out;
 }
 
 std::size_t Trainer::bytes_needed(std::size_t padded_rank,
-                                  std::span<const ScoredSequence> sequences) const {
-  const auto plan = plan_for(padded_rank, sequences);
+                                  std::span<const ScoredSequence> sequences,
+                                  bool may_keep_layers) const {
+  return bytes_of(plan_for(padded_rank, sequences, may_keep_layers));
+}
+
+std::size_t Trainer::bytes_of(const Plan& plan) const {
   Trainer counted(model_, threads_, options_);
   Arena arena;
   counted.lay_out(plan, arena);
@@ -131,83 +163,153 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
   d_x_ = rows.floats(arena, config.hidden_size);
 }
 
-void Trainer::reserve(const Plan& plan) {
-  if (plan.shape.fits(plan_.shape) && plan.keeps_layers == plan_.keeps_layers) return;
+/// Arrays that fit are used as they are. Passes that take turns would take memory again and again,
+/// so new arrays suit the ones before, too, if there is room for that.
+void Trainer::reserve(const Plan& plan, std::size_t most_bytes) {
+  if (plan.shape.fits(plan_.shape) && plan_.keeps_layers >= plan.keeps_layers) return;
+  Plan chosen = {.shape = largest_of(plan.shape, plan_.shape), .keeps_layers = plan.keeps_layers};
+  if (bytes_of(chosen) > most_bytes) chosen = plan;
   plan_ = {};  // until there is memory for it
   arena_ = {};
   forward_.release();
   backward_.release();
-  arena_ = make_arena([&](Arena& arena) { lay_out(plan, arena); });
-  plan_ = plan;
+  arena_ = make_arena([&](Arena& arena) { lay_out(chosen, arena); });
+  plan_ = chosen;
 }
 
-Result<void> Trainer::forward(const Adapter* adapter,
-                              std::span<const ScoredSequence> sequences,
-                              const Loss& loss) {
-  return run(adapter, sequences, loss, {});
+Resumable<void> Trainer::forward(const Adapter* adapter,
+                                 std::span<const ScoredSequence> sequences,
+                                 Loss loss,
+                                 PassLimits limits) {
+  return run(adapter, sequences, std::move(loss), {}, limits);
 }
 
-Result<void> Trainer::forward_backward(const Adapter& adapter,
-                                       std::span<const ScoredSequence> sequences,
-                                       const Loss& loss,
-                                       std::span<float> gradients) {
-  /// Puts back what was there, unless all went well.
-  struct Restore {
-    std::span<float> gradients;
-    std::vector<float> before;
-    bool is_done = false;
-    ~Restore() {
-      if (!is_done) std::ranges::copy(before, gradients.begin());
-    }
-  };
-  Restore restore = {.gradients = gradients, .before = {gradients.begin(), gradients.end()}};
-  auto done = run(&adapter, sequences, loss, gradients);
-  restore.is_done = done.ok();
-  return done;
+Resumable<void> Trainer::forward_backward(const Adapter& adapter,
+                                          std::span<const ScoredSequence> sequences,
+                                          Loss loss,
+                                          std::span<float> gradients,
+                                          PassLimits limits) {
+  return run(&adapter, sequences, std::move(loss), gradients, limits);
 }
 
-Result<void> Trainer::run(const Adapter* adapter,
-                          std::span<const ScoredSequence> sequences,
-                          const Loss& loss,
-                          std::span<float> gradients) {
-  TINKER_TRY(check(sequences));
+Resumable<void> Trainer::run(const Adapter* adapter,
+                             std::span<const ScoredSequence> sequences,
+                             Loss loss,
+                             std::span<float> gradients,
+                             PassLimits limits) {
+  TINKER_CO_TRY(check(sequences));
   const bool differentiates = !gradients.empty();
-  reserve(plan_for(adapter == nullptr ? 0 : adapter->padded_rank(), sequences));
-  for (const auto& batch : cut(sequences)) {
+  Restore restore(gradients);
+  const Plan plan =
+      plan_for(adapter == nullptr ? 0 : adapter->padded_rank(), sequences, limits.may_keep_layers);
+  const auto batches = cut(sequences);
+  for (const auto& batch : batches) {
     const auto mine = sequences.subspan(batch.first, batch.count);
+    reserve(plan, limits.most_bytes);
     begin(adapter, mine);
-    run_layers(differentiates);
+    forward_.embed(inputs_[0]);
+    for (std::size_t layer = 0; layer < model_->config().layers; ++layer) {
+      const auto pass = pass_of(layer, differentiates);
+      for (std::size_t piece = 0; piece < forward_.pieces().size(); ++piece) {
+        forward_.layer_piece(pass, piece);
+        co_yield Cut::inside;
+      }
+    }
     forward_.norm(rows_.size(), inputs_.back(), model_->final_norm(), normed_, nullptr);
     const bool wants_means = differentiates && adapter->find(0, LoraGroup::head) == nullptr;
-    scorer_.run(adapter, mine, rows_, normed_, wants_means);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      const auto& logprobs = scorer_.logprobs()[i];
-      auto& d = d_logprobs_[i];
-      d.assign(differentiates ? logprobs.size() : 0, 0.0F);
-      TINKER_TRY(loss(batch.first + i, logprobs, d));
+    scorer_.begin({.adapter = adapter,
+                   .sequences = mine,
+                   .rows = rows_,
+                   .normed = normed_,
+                   .wants_means = wants_means});
+    for (std::size_t i = 0; i < scorer_.steps(); ++i) {
+      scorer_.step(i);
+      co_yield Cut::inside;
     }
-    if (!differentiates) continue;
-    backward_.begin(plan_.shape, *adapter, ranges_, gradients);
-    head_backward_.run(*adapter,
-                       {.sequences = mine,
-                        .rows = rows_,
-                        .ranges = ranges_,
-                        .d_logprobs = d_logprobs_,
-                        .x = inputs_.back(),
-                        .normed = normed_},
-                       gradients,
-                       d_x_);
-    for (std::size_t layer = model_->config().layers; layer-- > 0;) {
-      const std::size_t kept = plan_.keeps_layers ? layer : 0;
-      auto& state = states_[kept];
-      if (!plan_.keeps_layers) {
-        state.x = inputs_[layer];
-        forward_.layer(layer, state, kv_, 0, unused_);
+    TINKER_CO_TRY(evaluate(loss, batch, differentiates));
+    if (differentiates) {
+      backward_.begin(plan_.shape, *adapter, ranges_, gradients);
+      head_backward_.begin(*adapter,
+                           {.sequences = mine,
+                            .rows = rows_,
+                            .ranges = ranges_,
+                            .d_logprobs = d_logprobs_,
+                            .x = inputs_.back(),
+                            .normed = normed_},
+                           gradients,
+                           d_x_);
+      for (std::size_t i = 0; i < head_backward_.steps(); ++i) {
+        head_backward_.step(i);
+        co_yield Cut::inside;
       }
-      backward_.layer(forward_, layer, state, kv_, kept, d_x_);
+      for (std::size_t layer = model_->config().layers; layer-- > 0;) {
+        auto pass = pass_of(layer, true);
+        if (!plan_.keeps_layers) {
+          pass.output = unused_;
+          for (std::size_t piece = 0; piece < forward_.pieces().size(); ++piece) {
+            forward_.layer_piece(pass, piece);
+            co_yield Cut::inside;
+          }
+        }
+        pass.output = d_x_;
+        for (std::size_t i = 0; i < backward_.layer_steps(forward_); ++i) {
+          backward_.layer_step(forward_, pass, i);
+          co_yield Cut::inside;
+        }
+      }
     }
+    co_yield Cut::between;
+  }
+  if (differentiates) {
+    TINKER_CO_TRY(check_gradients(*adapter, gradients));
+  }
+  restore.done();
+  co_return Result<void>();
+}
+
+/// Where a layer finds its arrays; those that no way back will read are all the same.
+LayerPass Trainer::pass_of(std::size_t layer, bool keeps) const {
+  const std::size_t kept = keeps && plan_.keeps_layers ? layer : 0;
+  LayerPass out = {.index = layer,
+                   .state = states_[kept],
+                   .kv = &kv_,
+                   .page_layer = kept,
+                   .output = inputs_[layer + 1]};
+  out.state.x = inputs_[layer];
+  return out;
+}
+
+Result<void> Trainer::evaluate(const Loss& loss, const MicroBatch& batch, bool differentiates) {
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    const auto& logprobs = scorer_.logprobs()[i];
+    auto& d = d_logprobs_[i];
+    d.assign(differentiates ? logprobs.size() : 0, 0.0F);
+    TINKER_TRY(loss(batch.first + i, logprobs, d));
   }
   return {};
+}
+
+/// One number that is not finite would make every later step fail.
+Result<void> Trainer::check_gradients(const Adapter& adapter,
+                                      std::span<const float> gradients) const {
+  const auto& modules = adapter.layout().modules();
+  std::vector<char> is_bad(modules.size());
+  const auto is_finite = [&](std::size_t begin, std::size_t count) {
+    return std::ranges::all_of(gradients.subspan(begin, count),
+                               [](float value) { return std::isfinite(value); });
+  };
+  const std::size_t rank = adapter.layout().config().rank;
+  threads_.run(modules.size(), [&](std::size_t i, std::size_t /*thread*/) {
+    const auto& module = modules[i];
+    is_bad[i] =
+        is_finite(module.a, rank * module.in) && is_finite(module.b, rank * module.out) ? 0 : 1;
+  });
+  const auto bad = std::ranges::find(is_bad, 1);
+  if (bad == is_bad.end()) return {};
+  const auto& name = modules[static_cast<std::size_t>(bad - is_bad.begin())].name;
+  return invalid("the gradient of " + std::string(name) +
+                 " is not finite: the loss or its derivatives are too large; this call changed "
+                 "nothing");
 }
 
 void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequences) {
@@ -229,17 +331,6 @@ void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequ
   runs_ = {{.adapter = adapter, .first = 0, .count = rows_.size()}};
   forward_.begin({.rows = rows_, .runs = runs_, .pages = pages_}, plan_.shape);
   d_logprobs_.resize(sequences.size());
-}
-
-void Trainer::run_layers(bool keep) {
-  const std::size_t layers = model_->config().layers;
-  forward_.embed(inputs_[0]);
-  for (std::size_t layer = 0; layer < layers; ++layer) {
-    const std::size_t kept = keep && plan_.keeps_layers ? layer : 0;
-    auto& state = states_[kept];
-    state.x = inputs_[layer];
-    forward_.layer(layer, state, kv_, kept, inputs_[layer + 1]);
-  }
 }
 
 }  // namespace tinker::engine

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "engine/forward.h"
 #include "engine/head.h"
 #include "engine/head_backward.h"
+#include "engine/resumable.h"
 #include "engine/scored_sequence.h"
 #include "tinker/result.h"
 
@@ -25,8 +27,22 @@ struct TrainerOptions {
   std::size_t kept_bytes = std::size_t{2} << 30U;
 };
 
+/// What a pass may take.
+struct PassLimits {
+  /// Whether layers may be kept between the two passes, if they are few enough. Not: all are
+  /// computed again, to the same bits.
+  bool may_keep_layers = true;
+  /// Bytes that arrays may take which also suit the passes before; a pass alone takes what it
+  /// needs.
+  std::size_t most_bytes = std::numeric_limits<std::size_t>::max();
+};
+
 /// Scores sequences and differentiates the scores. Logits are never all there at once, and what is
 /// kept of the layers is bounded.
+///
+/// A pass is cut after each piece of a layer and each block of the vocabulary, which is `inside`,
+/// and between two micro-batches. Between micro-batches other passes may come, also of other
+/// adapters.
 ///
 /// Thread-compatible.
 class Trainer {
@@ -40,22 +56,22 @@ class Trainer {
 
   /// Fails with `invalid_argument` for tokens outside of the vocabulary and for sequences beyond
   /// the model's context, and with what the loss fails.
-  Result<void> forward(const Adapter* adapter,
-                       std::span<const ScoredSequence> sequences,
-                       const Loss& loss);
+  Resumable<void> forward(const Adapter* adapter,
+                          std::span<const ScoredSequence> sequences,
+                          Loss loss,
+                          PassLimits limits = {});
   /// Adds to the gradients, which are as many as the adapter's parameters. They are left as they
-  /// were if it fails.
-  Result<void> forward_backward(const Adapter& adapter,
-                                std::span<const ScoredSequence> sequences,
-                                const Loss& loss,
-                                std::span<float> gradients);
+  /// were if it fails, also for gradients that are not finite, or is destroyed before its end.
+  Resumable<void> forward_backward(const Adapter& adapter,
+                                   std::span<const ScoredSequence> sequences,
+                                   Loss loss,
+                                   std::span<float> gradients,
+                                   PassLimits limits = {});
 
-  /// Whether layers may be kept between the two passes, if they are few enough. Not: all are
-  /// computed again, to the same bits.
-  void let_keep_layers(bool is_allowed) noexcept { may_keep_layers_ = is_allowed; }
   /// Bytes that a pass over these sequences will use besides the model and the adapter.
   [[nodiscard]] std::size_t bytes_needed(std::size_t padded_rank,
-                                         std::span<const ScoredSequence> sequences) const;
+                                         std::span<const ScoredSequence> sequences,
+                                         bool may_keep_layers = true) const;
   /// Bytes that it has already.
   [[nodiscard]] std::size_t bytes_held() const noexcept;
 
@@ -72,20 +88,27 @@ class Trainer {
   [[nodiscard]] Result<void> check(std::span<const ScoredSequence> sequences) const;
   [[nodiscard]] std::vector<MicroBatch> cut(std::span<const ScoredSequence> sequences) const;
   [[nodiscard]] Plan plan_for(std::size_t padded_rank,
-                              std::span<const ScoredSequence> sequences) const;
+                              std::span<const ScoredSequence> sequences,
+                              bool may_keep_layers) const;
+  [[nodiscard]] std::size_t bytes_of(const Plan& plan) const;
   void lay_out(const Plan& plan, Arena& arena);
-  void reserve(const Plan& plan);
-  Result<void> run(const Adapter* adapter,
-                   std::span<const ScoredSequence> sequences,
-                   const Loss& loss,
-                   std::span<float> gradients);
+  void reserve(const Plan& plan, std::size_t most_bytes);
+  Resumable<void> run(const Adapter* adapter,
+                      std::span<const ScoredSequence> sequences,
+                      Loss loss,
+                      std::span<float> gradients,
+                      PassLimits limits);
   void begin(const Adapter* adapter, std::span<const ScoredSequence> sequences);
-  void run_layers(bool keep);
+  [[nodiscard]] LayerPass pass_of(std::size_t layer, bool keeps) const;
+  [[nodiscard]] Result<void> evaluate(const Loss& loss,
+                                      const MicroBatch& batch,
+                                      bool differentiates);
+  [[nodiscard]] Result<void> check_gradients(const Adapter& adapter,
+                                             std::span<const float> gradients) const;
 
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;
   TrainerOptions options_;
-  bool may_keep_layers_ = true;
   Forward forward_;
   Backward backward_;
   Head head_;

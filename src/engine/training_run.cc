@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "engine/machine_memory.h"
 #include "engine/muon.h"
 
 namespace tinker::engine {
@@ -31,6 +32,25 @@ Result<Batch> read(std::span<const Datum> data, const TokenLoss& loss) {
   return out;
 }
 
+/// The formula reads its inputs itself; only the targets are looked at here.
+Result<Batch> read_targets(std::span<const Datum> data, const loss::Formula& formula) {
+  TINKER_TRY(const auto targets_only, TokenLoss::create(LossFn::cross_entropy, {}));
+  std::vector<Datum> scored;
+  for (const auto& datum : data) {
+    const auto targets = datum.loss_fn_inputs.find("target_tokens");
+    if (targets == datum.loss_fn_inputs.end()) {
+      return Error{.code = ErrorCode::invalid_argument,
+                   .message = base::concat("loss '",
+                                           formula.name(),
+                                           "' needs loss_fn_inputs.target_tokens, the tokens "
+                                           "that it has logprobs of")}
+          .with_context(name_of_datum(scored.size()));
+    }
+    scored.push_back({.model_input = datum.model_input, .loss_fn_inputs = {*targets}});
+  }
+  return read(scored, targets_only);
+}
+
 /// How many numbers a tensor has when all are written out.
 std::size_t cells_of(const TensorData& tensor) {
   constexpr std::size_t kMost = std::size_t{1} << 32U;  // more than will be read
@@ -47,16 +67,20 @@ std::vector<float> copy(std::span<const float> values) {
 
 }  // namespace
 
-Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
-                                               const TokenLoss& loss,
-                                               bool differentiates) {
-  TINKER_TRY(const auto batch, read(data, loss));
+Compute::Compute(std::unique_ptr<ThreadPool> pool, std::shared_ptr<const Model> loaded)
+    : threads(std::move(pool)), model(std::move(loaded)), trainer(model, *threads, {}) {}
+
+Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
+                                                  TokenLoss loss,
+                                                  bool differentiates) {
+  TINKER_CO_TRY(const auto limits, limits_for(data));
+  TINKER_CO_TRY(const auto batch, read(data, loss));
   ForwardBackwardOutput out;
   out.loss_fn_output_type = "scalar";
   double sum = 0;
-  const auto evaluate = [&](std::size_t i,
-                            std::span<const float> logprobs,
-                            std::span<float> derivatives) -> Result<void> {
+  const Trainer::Loss evaluate = [&](std::size_t i,
+                                     std::span<const float> logprobs,
+                                     std::span<float> derivatives) -> Result<void> {
     const auto& inputs = batch.inputs[i];
     std::vector<float> elementwise(inputs.sequence.tokens.size());
     sum += loss.evaluate(inputs, logprobs, elementwise, derivatives);
@@ -64,43 +88,33 @@ Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
                                    {"elementwise_loss", TensorData(std::move(elementwise))}});
     return {};
   };
-  TINKER_TRY(score(batch.sequences, evaluate, differentiates));
+  auto passes = score(batch.sequences, evaluate, differentiates, limits);
+  while (passes.step()) co_yield passes.cut();
+  TINKER_CO_TRY(passes.take());
   out.metrics["loss:sum"] = sum;
-  return out;
+  co_return std::move(out);
 }
 
-Result<void> TrainingRun::score(std::span<const ScoredSequence> sequences,
-                                const Trainer::Loss& loss,
-                                bool differentiates) {
-  if (!differentiates) return trainer_.forward(adapter_.get(), sequences, loss);
-  return trainer_.forward_backward(*adapter_, sequences, loss, gradients_.span());
+Resumable<void> TrainingRun::score(std::span<const ScoredSequence> sequences,
+                                   Trainer::Loss loss,
+                                   bool differentiates,
+                                   PassLimits limits) {
+  auto& trainer = compute_->trainer;
+  if (!differentiates) return trainer.forward(adapter_.get(), sequences, std::move(loss), limits);
+  return trainer.forward_backward(*adapter_, sequences, std::move(loss), gradients_.span(), limits);
 }
 
-Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
-                                               const loss::Formula& formula,
-                                               bool differentiates) {
-  // The formula reads its inputs itself; only the targets are looked at here.
-  TINKER_TRY(const auto targets_only, TokenLoss::create(LossFn::cross_entropy, {}));
-  std::vector<Datum> scored;
-  for (const auto& datum : data) {
-    const auto targets = datum.loss_fn_inputs.find("target_tokens");
-    if (targets == datum.loss_fn_inputs.end()) {
-      return Error{.code = ErrorCode::invalid_argument,
-                   .message = base::concat("loss '",
-                                           formula.name(),
-                                           "' needs loss_fn_inputs.target_tokens, the tokens "
-                                           "that it has logprobs of")}
-          .with_context(name_of_datum(scored.size()));
-    }
-    scored.push_back({.model_input = datum.model_input, .loss_fn_inputs = {*targets}});
-  }
-  TINKER_TRY(const auto batch, read(scored, targets_only));
+Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
+                                                  loss::Formula formula,
+                                                  bool differentiates) {
+  TINKER_CO_TRY(const auto limits, limits_for(data));
+  TINKER_CO_TRY(const auto batch, read_targets(data, formula));
   ForwardBackwardOutput out;
   out.loss_fn_output_type = "scalar";
   double sum = 0;
-  const auto evaluate = [&](std::size_t i,
-                            std::span<const float> logprobs,
-                            std::span<float> derivatives) -> Result<void> {
+  const Trainer::Loss evaluate = [&](std::size_t i,
+                                     std::span<const float> logprobs,
+                                     std::span<float> derivatives) -> Result<void> {
     auto tensor = shaped_like(batch.inputs[i].targets, copy(logprobs));
     auto result = formula.evaluate(tensor, data[i].loss_fn_inputs);
     if (!result.ok()) return std::move(result).error().with_context(name_of_datum(i));
@@ -110,15 +124,36 @@ Result<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
     out.loss_fn_outputs.push_back({{"logprobs", std::move(tensor)}});
     return {};
   };
-  TINKER_TRY(score(batch.sequences, evaluate, differentiates));
+  auto passes = score(batch.sequences, evaluate, differentiates, limits);
+  while (passes.step()) co_yield passes.cut();
+  TINKER_CO_TRY(passes.take());
   for (auto& [name, value] : out.metrics) {
     if (name.ends_with(":mean")) value /= static_cast<double>(data.size());
   }
   out.metrics["loss:sum"] = sum;
-  return out;
+  co_return std::move(out);
 }
 
-Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data) const {
+/// Layers are computed again where keeping them would be too much.
+Result<PassLimits> TrainingRun::limits_for(std::span<const Datum> data) const {
+  if (data.empty()) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = "the batch is empty; expected at least one datum"};
+  }
+  const std::size_t held = compute_->trainer.bytes_held();
+  const std::size_t limit = training_bytes_ != 0 ? training_bytes_ : available_memory() + held;
+  TINKER_TRY(std::size_t needed, bytes_needed(data));
+  const bool may_keep_layers = needed <= limit;
+  if (!may_keep_layers) {
+    TINKER_TRY(needed, bytes_needed(data, false));
+  }
+  TINKER_TRY(check_room("this batch, whose longest sequence decides,", needed, limit));
+  return PassLimits{.may_keep_layers = may_keep_layers,
+                    .most_bytes = limit - gradients_.size() * sizeof(float)};
+}
+
+Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data,
+                                              bool may_keep_layers) const {
   // Of a target: its id and where it lies, twice, three inputs, and what is answered.
   constexpr std::size_t kBytesOfTarget = 64;
   std::vector<ScoredSequence> sequences;
@@ -131,14 +166,14 @@ Result<std::size_t> TrainingRun::bytes_needed(std::span<const Datum> data) const
     sequences.push_back({.tokens = *std::move(tokens)});
   }
   // The gradients are copied, lest a call that fails change them.
-  return trainer_.bytes_needed(adapter_->padded_rank(), sequences) +
+  return compute_->trainer.bytes_needed(adapter_->padded_rank(), sequences, may_keep_layers) +
          gradients_.size() * sizeof(float) + targets * kBytesOfTarget;
 }
 
 std::size_t TrainingRun::bytes_of_step() const {
   const std::size_t moments =
       steps_of(state_) == 0 ? 2 * gradients_.size() * sizeof(float) : std::size_t{0};
-  return Adapter::bytes(model_->kernels(), adapter_->layout()) + moments;
+  return Adapter::bytes(compute_->model->kernels(), adapter_->layout()) + moments;
 }
 
 /// A state of this family, if the run has one, or no steps yet.
@@ -160,9 +195,11 @@ Result<OptimStepResponse> TrainingRun::step_by(const Params& params, Step take) 
   TINKER_TRY(auto* const state, state_of<State>());
   OptimStepResponse out;  // made before, because nothing may fail once the state has changed
   double& norm = out.metrics.emplace()["unclipped_grad_l2:mean"];
-  TINKER_TRY(auto report, take(*model_, threads_, *adapter_, gradients_.span(), params, *state));
+  TINKER_TRY(
+      auto report,
+      take(*compute_->model, *compute_->threads, *adapter_, gradients_.span(), params, *state));
   adapter_ = std::move(report.adapter);
-  std::ranges::fill(gradients_.span(), 0.0F);
+  discard_gradients();
   norm = report.gradient_norm;
   return out;
 }
@@ -178,6 +215,10 @@ Result<OptimStepResponse> TrainingRun::step(const MuonParams& params) {
 void TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {
   adapter_ = std::move(adapter);
   state_ = std::move(state);
+  discard_gradients();
+}
+
+void TrainingRun::discard_gradients() {
   std::ranges::fill(gradients_.span(), 0.0F);
 }
 

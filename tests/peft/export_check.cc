@@ -35,12 +35,11 @@ std::vector<Tokens> texts_of(const Engine& model, const engine::ModelConfig& con
   std::vector<Tokens> out;
   for (std::uint64_t i = 0; i < 4; ++i) {
     Tokens text = {token(i, 0), token(i, 1)};
-    const auto sampled = model
-                             .sample({.prompt = ModelInput::from_tokens(text),
-                                      .sampling_params = {.max_tokens = 46,
-                                                          .seed = i,
-                                                          .stop = std::vector<std::int32_t>()}})
-                             .value();
+    const auto sampled =
+        model
+            .sample(ModelInput::from_tokens(text),
+                    {.max_tokens = 46, .seed = i, .stop = std::vector<std::int32_t>()})
+            .value();
     const auto& tokens = sampled.sequences[0].tokens;
     text.insert(text.end(), tokens.begin(), tokens.end());
     out.push_back(std::move(text));
@@ -97,16 +96,16 @@ void check(const fs::path& folder, const fs::path& path) {
       trainer.optim_step(params).value();
     }
     trainer.save(folder / name / "checkpoint").value();
-    model.export_merged(trainer.snapshot(), folder / name / "merged").value();
+    model.export_merged(trainer.snapshot().value(), folder / name / "merged").value();
     std::ofstream(folder / name / "logprobs.json")
         << R"({"tokens": )" << json(texts) << ",\n\"base\": " << json(base)
         << ",\n\"adapter\": " << json(logprobs_of(trainer, data)) << "}\n";
   };
   write("adamw_all",
-        model.create_adapter({.rank = 8, .seed = 1}).value(),
+        model.create_trainer({.rank = 8, .seed = 1}).value(),
         AdamParams{.learning_rate = 3e-3});
   write("muon_layers",
-        model.create_adapter({.rank = 4, .seed = 2, .train_unembed = false}).value(),
+        model.create_trainer({.rank = 4, .seed = 2, .train_unembed = false}).value(),
         MuonParams{.learning_rate = 3e-3});
   std::cout << folder.string() << '\n';
 }

@@ -15,6 +15,19 @@
 
 namespace tinker {
 
+/// What a sample brings beside its sequences. All of them are read off one pass over the prompt.
+struct SampleOptions {
+  std::int64_t num_samples = 1;
+  bool include_prompt_logprobs = false;
+  std::int64_t topk_prompt_logprobs = 0;  ///< k most likely tokens at each prompt position.
+  std::int64_t topk_sample_logprobs = 0;  ///< k most likely tokens at each sampled position.
+  /// Token ids to score: int64 [prompt length - 1, K]; -1 asks for nothing. Default: none.
+  std::optional<TensorData> target_prompt_logprobs = {};
+  std::int64_t prompt_alt_tokens_k = 0;  ///< k independent draws at each prompt position.
+  /// Only the last n prompt logprobs; at least 1, needs `include_prompt_logprobs`. Default: all.
+  std::optional<std::int64_t> prompt_logprobs_last_n = {};
+};
+
 /// POST asample (PROTOCOL 9.18).
 struct SampleRequest {
   std::int64_t num_samples = 1;

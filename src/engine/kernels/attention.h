@@ -344,6 +344,10 @@ void attention_backward(const AttentionBackward& a) {
   auto* d_v = room.take<float>(blocks * kKeyBlock * depth);
   __builtin_memset(d_k, 0, blocks * kKeyBlock * depth * sizeof(float));
   __builtin_memset(d_v, 0, blocks * kKeyBlock * depth * sizeof(float));
+  for (std::size_t j = 0; j < a.begun_keys; ++j) {
+    __builtin_memcpy(d_k + j * depth, a.d_k + j * a.d_kv_stride, a.head_dim * sizeof(float));
+    __builtin_memcpy(d_v + j * depth, a.d_v + j * a.d_kv_stride, a.head_dim * sizeof(float));
+  }
   auto* key_blocks = room.take<KeyBlock<E>>(blocks);
   for (std::size_t i = 0; i < blocks; ++i) read_block(a, i, depth, room, key_blocks[i]);
 

@@ -118,13 +118,13 @@ class Resume : public ::testing::TestWithParam<Setting> {
 TEST_P(Resume, HasTheSameBitsAsGoingOn) {
   for (const auto& step : {kAdam, kMuon}) {
     const auto engine = load();
-    const auto trainer = engine.create_adapter({.rank = 3, .seed = 1}).value();
+    const auto trainer = engine.create_trainer({.rank = 3, .seed = 1}).value();
     train(trainer, 0, 3, step);
     trainer.save(path("middle")).value();
     train(trainer, 3, 6, step);
     trainer.save(path("end")).value();
 
-    const auto resumed = load().load_adapter(path("middle")).value();
+    const auto resumed = load().load_trainer(path("middle")).value();
     train(resumed, 3, 6, step);
     resumed.save(path("resumed")).value();
 
@@ -134,7 +134,7 @@ TEST_P(Resume, HasTheSameBitsAsGoingOn) {
 }
 
 TEST_P(Resume, GoesBackInTheSameTrainer) {
-  const auto trainer = load().create_adapter({.rank = 3, .seed = 1}).value();
+  const auto trainer = load().create_trainer({.rank = 3, .seed = 1}).value();
   train(trainer, 0, 2);
   trainer.save(path("middle")).value();
   train(trainer, 2, 4);
@@ -163,7 +163,7 @@ class CheckpointTest : public ::testing::Test {
   [[nodiscard]] std::string read(const char* name) const { return model.folder.read(name); }
   /// Saves one of so many steps.
   LocalTrainer saved(int steps = 2) {
-    auto trainer = engine.create_adapter({.rank = 3, .seed = 1}).value();
+    auto trainer = engine.create_trainer({.rank = 3, .seed = 1}).value();
     train(trainer, 0, steps);
     trainer.save(path("saved")).value();
     return trainer;
@@ -216,11 +216,11 @@ TEST_F(CheckpointTest, HasTheFilesOfPeftAndMore) {
 }
 
 TEST_F(CheckpointTest, OfNoStepsHasNoMoments) {
-  const auto trainer = engine.create_adapter({.rank = 3, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 3, .seed = 1}).value();
   trainer.save(path("saved")).value();
   train(trainer, 0, 2, kMuon);
 
-  const auto resumed = engine.load_adapter(path("saved")).value();
+  const auto resumed = engine.load_trainer(path("saved")).value();
   train(resumed, 0, 2, kMuon);
 
   EXPECT_EQ(logprobs_of(resumed), logprobs_of(trainer));
@@ -228,8 +228,8 @@ TEST_F(CheckpointTest, OfNoStepsHasNoMoments) {
 
 TEST_F(CheckpointTest, LoadsWithoutTheOptimizer) {
   const auto trainer = saved();
-  const auto fresh = engine.load_adapter(path("saved"), CheckpointParts::weights).value();
-  const auto full = engine.load_adapter(path("saved")).value();
+  const auto fresh = engine.load_trainer(path("saved"), CheckpointParts::weights).value();
+  const auto full = engine.load_trainer(path("saved")).value();
   EXPECT_EQ(logprobs_of(fresh), logprobs_of(trainer));
   EXPECT_EQ(logprobs_of(full), logprobs_of(trainer));
 
@@ -252,15 +252,15 @@ TEST_F(CheckpointTest, IsWhereOneOptimizerFollowsAnother) {
 
 TEST_F(CheckpointTest, KeepsRankAlphaAndMatrices) {
   const auto trainer =
-      engine.create_adapter({.rank = 5, .seed = 1, .train_unembed = false, .train_attn = false})
+      engine.create_trainer({.rank = 5, .seed = 1, .train_unembed = false, .train_attn = false})
           .value();
   train(trainer, 0, 1);
   trainer.save(path("saved")).value();
-  EXPECT_EQ(logprobs_of(engine.load_adapter(path("saved")).value()), logprobs_of(trainer));
+  EXPECT_EQ(logprobs_of(engine.load_trainer(path("saved")).value()), logprobs_of(trainer));
 
   // With half of alpha it is another adapter.
   replace("saved/adapter_config.json", "\"lora_alpha\": 32", "\"lora_alpha\": 16");
-  const auto halved = engine.load_adapter(path("saved")).value();
+  const auto halved = engine.load_trainer(path("saved")).value();
   EXPECT_NE(logprobs_of(halved), logprobs_of(trainer));
   halved.save(path("halved")).value();
   EXPECT_THAT(read("halved/adapter_config.json"), HasSubstr("\"lora_alpha\": 16"));
@@ -268,16 +268,16 @@ TEST_F(CheckpointTest, KeepsRankAlphaAndMatrices) {
 
 TEST_F(CheckpointTest, GivesASnapshotToSampleFrom) {
   const auto trainer = saved();
-  SampleRequest request = {.prompt = ModelInput::from_tokens({1, 2, 3, 4}),
-                           .sampling_params = {.max_tokens = 1, .seed = 1}};
-  request.prompt_logprobs = true;
+  const auto prompt = ModelInput::from_tokens({1, 2, 3, 4});
   const auto logprobs = [&](const AdapterSnapshot& from) {
-    return engine.sample(request, from).value().prompt_logprobs[3];
+    const SampleOptions options = {.include_prompt_logprobs = true};
+    const auto answer = engine.sample(prompt, {.max_tokens = 1, .seed = 1}, from, options);
+    return answer.value().prompt_logprobs[3];
   };
 
   const auto snapshot = engine.load_snapshot(path("saved")).value();
 
-  EXPECT_EQ(logprobs(snapshot), logprobs(trainer.snapshot()));
+  EXPECT_EQ(logprobs(snapshot), logprobs(trainer.snapshot().value()));
   EXPECT_NE(logprobs(snapshot), logprobs({}));
 }
 
@@ -293,7 +293,7 @@ TEST_F(CheckpointTest, ReplacesAnother) {
               UnorderedElementsAre(
                   "adapter_model.safetensors", "adapter_config.json", "checkpoint_complete"));
   EXPECT_THAT(names_in(path("")), UnorderedElementsAre("model", "saved"));
-  EXPECT_EQ(logprobs_of(engine.load_adapter(path("saved"), CheckpointParts::weights).value()),
+  EXPECT_EQ(logprobs_of(engine.load_trainer(path("saved"), CheckpointParts::weights).value()),
             logprobs_of(trainer));
 }
 
@@ -392,10 +392,10 @@ TEST_F(CheckpointTest, IsRefusedUnlessItIsComplete) {
   saved();
   fs::remove(path("saved/checkpoint_complete"));
 
-  EXPECT_THAT(engine.load_adapter(path("saved")),
+  EXPECT_THAT(engine.load_trainer(path("saved")),
               invalid("saved: there is no checkpoint_complete"));
   EXPECT_THAT(engine.load_snapshot(path("saved")), invalid("there is no checkpoint_complete"));
-  EXPECT_THAT(engine.load_adapter(path("none")),
+  EXPECT_THAT(engine.load_trainer(path("none")),
               invalid("none: no checkpoint; there is no adapter_config.json"));
 }
 
@@ -403,14 +403,14 @@ TEST_F(CheckpointTest, IsRefusedWithoutAStateThatIsAskedFor) {
   saved();
   fs::remove(path("saved/optimizer.safetensors"));
 
-  EXPECT_THAT(engine.load_adapter(path("saved")), invalid("there is no optimizer.safetensors"));
-  EXPECT_THAT(engine.load_adapter(path("saved"), CheckpointParts::weights), IsOk());
+  EXPECT_THAT(engine.load_trainer(path("saved")), invalid("there is no optimizer.safetensors"));
+  EXPECT_THAT(engine.load_trainer(path("saved"), CheckpointParts::weights), IsOk());
 }
 
 TEST_F(CheckpointTest, IsRefusedByARunOfAnotherShape) {
   saved();
   const auto loaded_by = [&](const LoraConfig& config) {
-    const auto trainer = engine.create_adapter(config).value();
+    const auto trainer = engine.create_trainer(config).value();
     const auto before = logprobs_of(trainer);
     auto done = trainer.load(path("saved"));
     EXPECT_EQ(logprobs_of(trainer), before);
@@ -432,29 +432,29 @@ TEST_F(CheckpointTest, IsRefusedForAnotherModel) {
   deep.layers = 3;
 
   EXPECT_THAT(
-      ModelFolder(wide).load().load_adapter(path("saved")),
+      ModelFolder(wide).load().load_trainer(path("saved")),
       AllOf(invalid("adapter_model.safetensors"),
             invalid("mlp.gate_proj.lora_B.weight: its shape is [14, 3]; expected [22, 3]")));
   EXPECT_THAT(
-      ModelFolder(deep).load().load_adapter(path("saved")),
+      ModelFolder(deep).load().load_trainer(path("saved")),
       invalid("model.layers.2.self_attn.q_proj.lora_A.weight: the file has no such tensor"));
 }
 
 TEST_F(CheckpointTest, IsRefusedIfItsConfigIsNotThatOfItsTensors) {
   saved();
   replace("saved/adapter_config.json", "\"r\": 3", "\"r\": 4");
-  EXPECT_THAT(engine.load_adapter(path("saved")),
+  EXPECT_THAT(engine.load_trainer(path("saved")),
               invalid("its shape is [3, 20]; expected [4, 20]"));
   replace("saved/adapter_config.json", "\"r\": 4", "\"r\": 2097152");
   EXPECT_THAT(
-      engine.load_adapter(path("saved")),
+      engine.load_trainer(path("saved")),
       AllOf(invalid("adapter_config.json"), invalid("rank is 2097152; expected 1 to 1048576")));
   replace("saved/adapter_config.json", "\"r\": 2097152", "\"r\": 3");
   replace("saved/adapter_config.json", ", \"lm_head\"", "");
-  EXPECT_THAT(engine.load_adapter(path("saved")),
+  EXPECT_THAT(engine.load_trainer(path("saved")),
               invalid("lm_head.lora_A.weight: the model has no such adapter"));
   replace("saved/adapter_config.json", "LORA", "IA3");
-  EXPECT_THAT(engine.load_adapter(path("saved")),
+  EXPECT_THAT(engine.load_trainer(path("saved")),
               AllOf(invalid("adapter_config.json"), invalid("'peft_type' is IA3")));
 }
 
@@ -463,7 +463,7 @@ TEST_F(CheckpointTest, IsRefusedForAnOptimizerThatIsNone) {
   const char* const file = "saved/optimizer.safetensors";
   const auto set = [&](const char* name, const char* value) {
     change(file, [&](auto&, auto& metadata) { metadata[name] = value; });
-    return engine.load_adapter(path("saved"));
+    return engine.load_trainer(path("saved"));
   };
 
   EXPECT_THAT(set("step", "-1"), AllOf(invalid(file), invalid("metadata 'step' is '-1'")));
@@ -478,7 +478,7 @@ TEST_F(CheckpointTest, IsRefusedForAnOptimizerThatIsNone) {
               invalid("'optimizer' is 'dimuon', expected adamw or muon"));
   EXPECT_THAT(set("optimizer", "muon"), invalid("v.base_model"));
   change(file, [](auto&, auto& metadata) { metadata.erase("optimizer"); });
-  EXPECT_THAT(engine.load_adapter(path("saved")), invalid("no metadata 'optimizer'"));
+  EXPECT_THAT(engine.load_trainer(path("saved")), invalid("no metadata 'optimizer'"));
 }
 
 TEST_F(CheckpointTest, IsRefusedIfAMomentIsMissingOrMisshapen) {
@@ -490,12 +490,12 @@ TEST_F(CheckpointTest, IsRefusedIfAMomentIsMissingOrMisshapen) {
   };
 
   change(file, [&](auto& tensors, auto&) { at(tensors)->shape = {20, 3}; });
-  EXPECT_THAT(engine.load_adapter(path("saved")),
+  EXPECT_THAT(engine.load_trainer(path("saved")),
               invalid(name + ": its shape is [20, 3]; expected [3, 20]"));
   change(file, [&](auto& tensors, auto&) { tensors.erase(at(tensors)); });
-  EXPECT_THAT(engine.load_adapter(path("saved")), invalid(name + ": the file has no such tensor"));
+  EXPECT_THAT(engine.load_trainer(path("saved")), invalid(name + ": the file has no such tensor"));
   model.folder.write(file, "short");
-  EXPECT_THAT(engine.load_adapter(path("saved")), AllOf(invalid(file), invalid("shorter")));
+  EXPECT_THAT(engine.load_trainer(path("saved")), AllOf(invalid(file), invalid("shorter")));
 }
 
 TEST_F(CheckpointTest, IsRefusedIfANumberIsNone) {
@@ -508,7 +508,7 @@ TEST_F(CheckpointTest, IsRefusedIfANumberIsNone) {
       std::memcpy(changed.data(), &number, sizeof number);
       data = changed;
     });
-    return engine.load_adapter(path("saved"));
+    return engine.load_trainer(path("saved"));
   };
   const std::string name = "base_model.model.lm_head.lora_B.weight";
   const std::string weights = "saved/adapter_model.safetensors";
@@ -524,7 +524,7 @@ TEST_F(CheckpointTest, IsRefusedIfANumberIsNone) {
 }
 
 TEST_F(CheckpointTest, OptimizersThatAreNotDefinedAreRefusedByName) {
-  const auto trainer = engine.create_adapter({.rank = 3}).value();
+  const auto trainer = engine.create_trainer({.rank = 3}).value();
 
   EXPECT_THAT(trainer.optim_step(OptimParams(AdamParams())), IsOk());
   EXPECT_THAT(trainer.optim_step(OptimParams(DimuonParams())),

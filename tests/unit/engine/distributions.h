@@ -22,16 +22,19 @@ inline std::vector<std::vector<float>> distributions(Trainer& trainer,
     scored.offsets.push_back(scored.targets.size());
   }
   std::vector<std::vector<float>> out;
-  const auto done = trainer.forward(
-      adapter,
-      {&scored, 1},
-      [&](std::size_t, std::span<const float> logprobs, std::span<float>) -> Result<void> {
-        for (; !logprobs.empty(); logprobs = logprobs.subspan(vocabulary)) {
-          const auto row = logprobs.first(vocabulary);
-          out.emplace_back(row.begin(), row.end());
-        }
-        return {};
-      });
+  const auto done =
+      trainer
+          .forward(
+              adapter,
+              {&scored, 1},
+              [&](std::size_t, std::span<const float> logprobs, std::span<float>) -> Result<void> {
+                for (; !logprobs.empty(); logprobs = logprobs.subspan(vocabulary)) {
+                  const auto row = logprobs.first(vocabulary);
+                  out.emplace_back(row.begin(), row.end());
+                }
+                return {};
+              })
+          .run();
   EXPECT_THAT(done, testing::IsOk());
   return out;
 }

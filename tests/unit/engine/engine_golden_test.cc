@@ -106,20 +106,23 @@ Pass run(Golden& golden,
   }
   Pass out;
   out.gradients = Floats(adapter.layout().parameters());
-  const auto done = golden.trainer.forward_backward(
-      adapter,
-      sequences,
-      [&](std::size_t i,
-          std::span<const float> logprobs,
-          std::span<float> derivatives) -> Result<void> {
-        std::vector<float> elementwise(inputs[i].sequence.tokens.size());
-        out.loss += loss.evaluate(inputs[i], logprobs, elementwise, derivatives);
-        out.logprobs.emplace_back(logprobs.begin(), logprobs.end());
-        out.elementwise.push_back(elementwise);
-        out.derivatives.emplace_back(derivatives.begin(), derivatives.end());
-        return {};
-      },
-      out.gradients.span());
+  const auto done = golden.trainer
+                        .forward_backward(
+                            adapter,
+                            sequences,
+                            [&](std::size_t i,
+                                std::span<const float> logprobs,
+                                std::span<float> derivatives) -> Result<void> {
+                              std::vector<float> elementwise(inputs[i].sequence.tokens.size());
+                              out.loss +=
+                                  loss.evaluate(inputs[i], logprobs, elementwise, derivatives);
+                              out.logprobs.emplace_back(logprobs.begin(), logprobs.end());
+                              out.elementwise.push_back(elementwise);
+                              out.derivatives.emplace_back(derivatives.begin(), derivatives.end());
+                              return {};
+                            },
+                            out.gradients.span())
+                        .run();
   EXPECT_THAT(done, testing::IsOk());
   return out;
 }

@@ -12,11 +12,13 @@
 #include "support/temporary_folder.h"
 #include "tinker/engine.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/ask.h"
 #include "unit/engine/tiny_model.h"
 
 namespace tinker {
 namespace {
 
+using engine::sample_all;
 using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOk;
@@ -31,10 +33,10 @@ class EngineSampleTest : public ::testing::Test {
     options.threads = 2;
     return Engine::load(folder.path(), options).value();
   }
-  static SampleRequest request(std::int32_t first) {
+  static engine::Ask request(std::int32_t first) {
     return {
         .prompt = ModelInput::from_tokens({first, 9, 17}),
-        .sampling_params = {
+        .params = {
             .max_tokens = 40, .seed = 3, .stop = std::vector<std::int32_t>(), .temperature = 1}};
   }
 
@@ -45,21 +47,21 @@ TEST_F(EngineSampleTest, TakesASnapshotForEachRequest) {
   const auto engine = load();
   std::vector<AdapterSnapshot> from(1);  // the base
   for (const int rank : {2, 5}) {
-    const auto trainer = engine.create_adapter({.rank = rank, .seed = rank}).value();
+    const auto trainer = engine.create_trainer({.rank = rank, .seed = rank}).value();
     const Datum datum = {
         .model_input = ModelInput::from_tokens({5, 9, 17}),
         .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{9, 17, 33}}}};
     ASSERT_THAT(trainer.forward_backward({&datum, 1}, LossFn::cross_entropy), IsOk());
     ASSERT_THAT(trainer.optim_step({.learning_rate = 0.1}), IsOk());
-    from.push_back(trainer.snapshot());
+    from.push_back(trainer.snapshot().value());
   }
   const std::vector requests(3, request(5));
 
-  const auto together = engine.sample(requests, from);
+  const auto together = sample_all(engine, requests, from);
 
   ASSERT_EQ(together.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
-    const auto alone = engine.sample(requests[i], from[i]);
+    const auto alone = sample(engine, requests[i], from[i]);
     ASSERT_THAT(together[i], IsOk());
     EXPECT_EQ(together[i]->sequences[0].tokens, alone->sequences[0].tokens) << i;
     EXPECT_EQ(together[i]->sequences[0].logprobs, alone->sequences[0].logprobs) << i;
@@ -72,9 +74,9 @@ TEST_F(EngineSampleTest, BeginsNothingAfterItWasAskedToStop) {
   std::stop_source source;
   source.request_stop();
 
-  EXPECT_THAT(engine.sample(request(5), {}, source.get_token()),
+  EXPECT_THAT(sample(engine.with({.stop_token = source.get_token()}), request(5)),
               IsError(ErrorCode::cancelled, HasSubstr("stop")));
-  EXPECT_THAT(engine.sample(request(5)), IsOk());
+  EXPECT_THAT(sample(engine, request(5)), IsOk());
 }
 
 TEST_F(EngineSampleTest, StopsBetweenTokens) {
@@ -87,12 +89,12 @@ TEST_F(EngineSampleTest, StopsBetweenTokens) {
   };
   const auto engine = load(options);
   auto asked = request(5);
-  asked.sampling_params.stop = std::vector<std::string>{"never"};
+  asked.params.stop = std::vector<std::string>{"never"};
 
-  EXPECT_THAT(engine.sample(asked, {}, source.get_token()),
+  EXPECT_THAT(sample(engine.with({.stop_token = source.get_token()}), asked),
               IsError(ErrorCode::cancelled, HasSubstr("stop")));
   EXPECT_EQ(tokens, 3);
-  EXPECT_THAT(engine.sample(asked), IsOk());
+  EXPECT_THAT(sample(engine, asked), IsOk());
 }
 
 // Once it has begun it would go on for longer than any test, unless it is stopped by what may come
@@ -114,16 +116,16 @@ TEST_F(EngineSampleTest, LetsOthersInBetweenItsSteps) {
   Result<SampleResponse> endless = Error{};
   std::thread caller([&] {
     auto asked = request(5);
-    asked.sampling_params = {.max_tokens = 900'000, .stop = std::vector<std::string>{"never"}};
-    endless = engine.sample(asked, {}, source.get_token());
+    asked.params = {.max_tokens = 900'000, .stop = std::vector<std::string>{"never"}};
+    endless = sample(engine.with({.stop_token = source.get_token()}), asked);
   });
   has_begun.wait();
 
-  const auto trainer = engine.create_adapter({.rank = 2, .seed = 1});
-  const auto snapshot = trainer->snapshot();
+  const auto trainer = engine.create_trainer({.rank = 2, .seed = 1});
+  const auto snapshot = trainer->snapshot().value();
   auto without_seed = request(6);
-  without_seed.sampling_params.seed = {};
-  const auto answer = engine.sample(without_seed, snapshot);
+  without_seed.params.seed = {};
+  const auto answer = sample(engine, without_seed, snapshot);
   source.request_stop();
   caller.join();
 
@@ -136,21 +138,21 @@ TEST_F(EngineSampleTest, TakesSnapshotsOfEnginesThatComputeTheSame) {
   const auto engine = load();
   const auto other = load();
   const auto f32 = load({.precision = EnginePrecision::f32});
-  const auto trainer = other.create_adapter({.rank = 2, .seed = 1}).value();
+  const auto trainer = other.create_trainer({.rank = 2, .seed = 1}).value();
 
-  EXPECT_THAT(f32.sample(request(5), trainer.snapshot()),
+  EXPECT_THAT(sample(f32, request(5), trainer.snapshot().value()),
               IsError(ErrorCode::invalid_argument, HasSubstr("another model")));
-  const auto answer = engine.sample(request(5), trainer.snapshot());
+  const auto answer = sample(engine, request(5), trainer.snapshot().value());
   ASSERT_THAT(answer, IsOk());
-  EXPECT_EQ(answer->sequences, other.sample(request(5), trainer.snapshot())->sequences);
+  EXPECT_EQ(answer->sequences, sample(other, request(5), trainer.snapshot().value())->sequences);
 }
 
 TEST_F(EngineSampleTest, GoesOnAfterARequestThatIsRefused) {
   const auto engine = load();
   std::vector requests(3, request(5));
-  requests[1].num_samples = std::numeric_limits<std::int32_t>::max();
+  requests[1].options.num_samples = std::numeric_limits<std::int32_t>::max();
 
-  const auto answers = engine.sample(requests);
+  const auto answers = sample_all(engine, requests);
 
   EXPECT_THAT(answers[0], IsOk());
   EXPECT_THAT(answers[1], IsError(ErrorCode::invalid_argument, HasSubstr("num_samples")));

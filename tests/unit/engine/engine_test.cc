@@ -14,11 +14,14 @@
 #include "support/temporary_folder.h"
 #include "tinker/losses.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/ask.h"
 #include "unit/engine/small_config.h"
 
 namespace tinker {
 namespace {
 
+using engine::Ask;
+using engine::sample_all;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::tinker::testing::IsError;
@@ -44,9 +47,8 @@ struct EngineTest : ::testing::Test {
             .loss_fn_inputs = {
                 {"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())}}};
   }
-  static SampleRequest request(std::vector<std::int32_t> prompt, SamplingParams params) {
-    return {.prompt = ModelInput::from_tokens(std::move(prompt)),
-            .sampling_params = std::move(params)};
+  static Ask request(std::vector<std::int32_t> prompt, SamplingParams params) {
+    return {.prompt = ModelInput::from_tokens(std::move(prompt)), .params = std::move(params)};
   }
 
   testing::TemporaryFolder folder;
@@ -78,7 +80,7 @@ class CpuVariable {
 
 TEST_F(EngineTest, LearnsATextByHeart) {
   const auto engine = load();
-  const auto trainer = engine.create_adapter({.rank = 8, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 8, .seed = 1}).value();
   const std::vector data = {datum({5, 9, 17, 33, 65, 129, 257, 2})};
   const double before = trainer.forward(data, LossFn::cross_entropy)->loss().value();
 
@@ -87,7 +89,7 @@ TEST_F(EngineTest, LearnsATextByHeart) {
     ASSERT_THAT(trainer.optim_step({.learning_rate = 0.02}), IsOk());
   }
   const double after = trainer.forward(data, LossFn::cross_entropy)->loss().value();
-  const auto text = engine.sample(request({5}, {.temperature = 0}), trainer.snapshot());
+  const auto text = sample(engine, request({5}, {.temperature = 0}), trainer.snapshot().value());
 
   EXPECT_GT(before, 20);
   EXPECT_LT(after, 0.1);
@@ -98,23 +100,23 @@ TEST_F(EngineTest, LearnsATextByHeart) {
 
 TEST_F(EngineTest, SnapshotsStayWhatTheyAre) {
   const auto engine = load();
-  const auto trainer = engine.create_adapter({.rank = 4, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
   auto asked = request({1, 2, 3}, {.max_tokens = 1, .seed = 4});
-  asked.prompt_logprobs = true;
-  const auto first = trainer.snapshot();
-  const auto before = engine.sample(asked, first)->prompt_logprobs;
+  asked.options.include_prompt_logprobs = true;
+  const auto first = trainer.snapshot().value();
+  const auto before = sample(engine, asked, first)->prompt_logprobs;
 
   ASSERT_THAT(trainer.forward_backward(std::vector{datum({1, 2, 3, 4})}, LossFn::cross_entropy),
               IsOk());
   ASSERT_THAT(trainer.optim_step({.learning_rate = 0.01}), IsOk());
 
-  EXPECT_EQ(engine.sample(asked, first)->prompt_logprobs[1], before[1]);
-  EXPECT_NE(engine.sample(asked, trainer.snapshot())->prompt_logprobs[1], before[1]);
-  EXPECT_EQ(engine.sample(asked)->prompt_logprobs[1], before[1]);  // B = 0 at first
+  EXPECT_EQ(sample(engine, asked, first)->prompt_logprobs[1], before[1]);
+  EXPECT_NE(sample(engine, asked, trainer.snapshot().value())->prompt_logprobs[1], before[1]);
+  EXPECT_EQ(sample(engine, asked)->prompt_logprobs[1], before[1]);  // B = 0 at first
 }
 
 TEST_F(EngineTest, AStepReportsTheNormAndClearsTheGradients) {
-  const auto trainer = load().create_adapter({.rank = 4, .seed = 1}).value();
+  const auto trainer = load().create_trainer({.rank = 4, .seed = 1}).value();
   ASSERT_THAT(trainer.forward_backward(std::vector{datum({1, 2, 3, 4})}, LossFn::cross_entropy),
               IsOk());
 
@@ -129,8 +131,8 @@ TEST_F(EngineTest, AStepReportsTheNormAndClearsTheGradients) {
 
 TEST_F(EngineTest, AFormulaTrainsAsTheBuiltInLossItImitates) {
   const auto engine = load();
-  const auto built_in = engine.create_adapter({.rank = 4, .seed = 1}).value();
-  const auto custom = engine.create_adapter({.rank = 4, .seed = 1}).value();
+  const auto built_in = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto custom = engine.create_trainer({.rank = 4, .seed = 1}).value();
   auto given = datum({7, 8, 9, 10, 11});
   given.loss_fn_inputs["logprobs"] = std::vector<float>{-5.0F, -4.0F, -6.0F, -5.5F};
   given.loss_fn_inputs["advantages"] = std::vector<float>{1.0F, -0.5F, 0.25F, 2.0F};
@@ -153,8 +155,8 @@ TEST_F(EngineTest, AFormulaTrainsAsTheBuiltInLossItImitates) {
 
 TEST_F(EngineTest, AFailedCallLeavesTheGradientsAsTheyWere) {
   const auto engine = load();
-  const auto trainer = engine.create_adapter({.rank = 4, .seed = 1}).value();
-  const auto other = engine.create_adapter({.rank = 4, .seed = 1}).value();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto other = engine.create_trainer({.rank = 4, .seed = 1}).value();
   const std::vector good = {datum({1, 2, 3, 4})};
   // Asks for an input that the second datum does not have.
   const auto formula =
@@ -174,16 +176,16 @@ TEST_F(EngineTest, AFailedCallLeavesTheGradientsAsTheyWere) {
 
 TEST_F(EngineTest, SamplesAskedForByManyThreadsAreAsThoseAskedForAlone) {
   const auto engine = load();
-  std::vector<SampleRequest> asked;
+  std::vector<Ask> asked;
   for (int i = 0; i < 6; ++i)
     asked.push_back(request({i, i + 1, 40}, {.max_tokens = 12, .seed = i}));
   std::vector<SampledSequence> alone;
-  for (const auto& one : asked) alone.push_back(engine.sample(one)->sequences.at(0));
+  for (const auto& one : asked) alone.push_back(sample(engine, one)->sequences.at(0));
   std::vector<SampledSequence> together(asked.size());
 
   std::vector<std::thread> callers;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    callers.emplace_back([&, i] { together[i] = engine.sample(asked[i])->sequences.at(0); });
+    callers.emplace_back([&, i] { together[i] = sample(engine, asked[i])->sequences.at(0); });
   }
   for (auto& caller : callers) caller.join();
 
@@ -199,14 +201,14 @@ TEST_F(EngineTest, TrainersAndSamplersMayWorkAtTheSameTime) {
   // Steps of one adapter, and samples of what it has become.
   const auto train = [](const Engine& engine, int which) {
     Outcome out;
-    const auto trainer = engine.create_adapter({.rank = 2 + which, .seed = which}).value();
+    const auto trainer = engine.create_trainer({.rank = 2 + which, .seed = which}).value();
     const std::vector data = {datum({5 + which, 9, 17, 33, 65, 129, 257, 2}),
                               datum({7, 8 + which, 9})};
     for (int step = 0; step < 6; ++step) {
       const auto pass = trainer.forward_backward(data, LossFn::cross_entropy).value();
       const auto update = trainer.optim_step({.learning_rate = 0.01}).value();
-      const auto answer =
-          engine.sample(request({5, which}, {.max_tokens = 6, .seed = step}), trainer.snapshot());
+      const auto answer = sample(
+          engine, request({5, which}, {.max_tokens = 6, .seed = step}), trainer.snapshot().value());
       out.numbers.push_back(pass.loss().value());
       out.numbers.push_back(update.metrics->at("unclipped_grad_l2:mean"));
       out.sequences.push_back(answer.value().sequences.at(0));
@@ -217,10 +219,10 @@ TEST_F(EngineTest, TrainersAndSamplersMayWorkAtTheSameTime) {
   const auto sample = [](const Engine& engine, int which) {
     Outcome out;
     for (int i = 0; i < 4; ++i) {
-      std::vector<SampleRequest> asked;
+      std::vector<Ask> asked;
       for (int j = 0; j < 3; ++j)
         asked.push_back(request({which, i, j + 1}, {.max_tokens = 8, .seed = i + j}));
-      for (const auto& answer : engine.sample(asked))
+      for (const auto& answer : sample_all(engine, asked))
         out.sequences.push_back(answer.value().sequences.at(0));
     }
     return out;
@@ -246,25 +248,25 @@ TEST_F(EngineTest, TrainersAndSamplersMayWorkAtTheSameTime) {
 TEST_F(EngineTest, StopsAtStringsAcrossTokens) {
   const auto engine =
       load({.token_bytes = [](std::int32_t token) { return std::to_string(token % 10); }});
-  const auto all = engine.sample(
-      request({1}, {.max_tokens = 40, .seed = 5, .stop = std::vector<std::int32_t>()}));
+  const auto all = sample(
+      engine, request({1}, {.max_tokens = 40, .seed = 5, .stop = std::vector<std::int32_t>()}));
   std::string text;
   for (const auto token : all->sequences.at(0).tokens) text += std::to_string(token % 10);
   const std::string stop = text.substr(10, 3);
   const std::size_t end = text.find(stop) + 3;
 
-  const auto stopped = engine.sample(request({1}, {.max_tokens = 40, .seed = 5, .stop = stop}));
+  const auto stopped = sample(engine, request({1}, {.max_tokens = 40, .seed = 5, .stop = stop}));
 
   ASSERT_THAT(stopped, IsOk());
   EXPECT_EQ(stopped->sequences.at(0).stop_reason, StopReason::stop);
   EXPECT_LE(stopped->sequences.at(0).tokens.size(), end);
-  EXPECT_THAT(load().sample(request({1}, {.stop = "x"})),
+  EXPECT_THAT(sample(load(), request({1}, {.stop = "x"})),
               IsError(ErrorCode::invalid_argument, HasSubstr("tokenizer")));
 }
 
 TEST_F(EngineTest, RefusesWhatIsTooLargeBeforeItBegins) {
   const auto engine = load({.training_bytes = 1000});
-  const auto trainer = engine.create_adapter({.rank = 4}).value();
+  const auto trainer = engine.create_trainer({.rank = 4}).value();
 
   EXPECT_THAT(trainer.forward_backward(std::vector{datum({1, 2, 3})}, LossFn::cross_entropy),
               IsError(ErrorCode::invalid_argument, HasSubstr("MiB")));
@@ -272,7 +274,7 @@ TEST_F(EngineTest, RefusesWhatIsTooLargeBeforeItBegins) {
 
 TEST_F(EngineTest, NamesWhatIsWrong) {
   const auto engine = load();
-  const auto trainer = engine.create_adapter({.rank = 4}).value();
+  const auto trainer = engine.create_trainer({.rank = 4}).value();
 
   EXPECT_THAT(Engine::load("/nowhere"),
               IsError(ErrorCode::invalid_argument, HasSubstr("/nowhere")));
@@ -280,21 +282,21 @@ TEST_F(EngineTest, NamesWhatIsWrong) {
               IsError(ErrorCode::invalid_argument, HasSubstr("threads is 100000")));
   EXPECT_THAT(Engine::load(folder.path(), {.cpu = "mmx"}),
               IsError(ErrorCode::invalid_argument, HasSubstr("mmx")));
-  EXPECT_THAT(engine.create_adapter({.rank = 0}),
+  EXPECT_THAT(engine.create_trainer({.rank = 0}),
               IsError(ErrorCode::invalid_argument, HasSubstr("rank is 0")));
   EXPECT_THAT(trainer.forward(std::vector{datum({1, 300, 2})}, LossFn::cross_entropy),
               IsError(ErrorCode::invalid_argument, HasSubstr("300")));
   EXPECT_THAT(trainer.forward(std::vector{datum({1, 2})}, LossFn::stable_reinforce),
               IsError(ErrorCode::invalid_argument, HasSubstr("stable_reinforce")));
-  EXPECT_THAT(engine.sample(request({300}, {})),
+  EXPECT_THAT(sample(engine, request({300}, {})),
               IsError(ErrorCode::invalid_argument, HasSubstr("300")));
-  EXPECT_THAT(engine.sample(request({}, {})),
+  EXPECT_THAT(sample(engine, request({}, {})),
               IsError(ErrorCode::invalid_argument, HasSubstr("prompt")));
-  EXPECT_THAT(engine.sample(request({1}, {.max_tokens = 0})),
+  EXPECT_THAT(sample(engine, request({1}, {.max_tokens = 0})),
               IsError(ErrorCode::invalid_argument, HasSubstr("max_tokens is 0")));
-  EXPECT_THAT(engine.sample(request({1}, {.temperature = -1})),
+  EXPECT_THAT(sample(engine, request({1}, {.temperature = -1})),
               IsError(ErrorCode::invalid_argument, HasSubstr("temperature")));
-  EXPECT_THAT(engine.sample(request({1}, {.top_p = 0})),
+  EXPECT_THAT(sample(engine, request({1}, {.top_p = 0})),
               IsError(ErrorCode::invalid_argument, HasSubstr("top_p")));
 }
 
@@ -303,7 +305,7 @@ TEST_F(EngineTest, TheEnvironmentSaysWhichKernelsAreUsed) {
   const auto machine = engine::cpu_paths();
   const auto loss = [&](const EngineOptions& options) -> Result<double> {
     TINKER_TRY(const auto engine, Engine::load(folder.path(), options));
-    TINKER_TRY(const auto trainer, engine.create_adapter({.seed = 1}));
+    TINKER_TRY(const auto trainer, engine.create_trainer({.seed = 1}));
     TINKER_TRY(const auto output,
                trainer.forward(std::vector{datum({5, 9, 17, 33, 65, 129, 257, 2})},
                                LossFn::cross_entropy));

@@ -86,24 +86,32 @@ class FiniteDifferences : public ::testing::TestWithParam<Kind> {
 
   Logprobs score(const Adapter& adapter, std::span<const ScoredSequence> data) {
     Logprobs out(data.size());
-    const auto done = trainer.forward(
-        &adapter, data, [&](std::size_t i, std::span<const float> logprobs, auto) -> Result<void> {
-          out[i].assign(logprobs.begin(), logprobs.end());
-          return {};
-        });
+    const auto done =
+        trainer
+            .forward(&adapter,
+                     data,
+                     [&](std::size_t i, std::span<const float> logprobs, auto) -> Result<void> {
+                       out[i].assign(logprobs.begin(), logprobs.end());
+                       return {};
+                     })
+            .run();
     EXPECT_THAT(done, testing::IsOk());
     return out;
   }
   Floats gradients(const Objective& objective, std::span<const ScoredSequence> data) {
     Floats out(base->layout().parameters());
-    const auto done = trainer.forward_backward(
-        *base,
-        data,
-        [&](std::size_t i, std::span<const float> logprobs, std::span<float> d) -> Result<void> {
-          objective.differentiate(i, logprobs, d);
-          return {};
-        },
-        out.span());
+    const auto done = trainer
+                          .forward_backward(
+                              *base,
+                              data,
+                              [&](std::size_t i,
+                                  std::span<const float> logprobs,
+                                  std::span<float> d) -> Result<void> {
+                                objective.differentiate(i, logprobs, d);
+                                return {};
+                              },
+                              out.span())
+                          .run();
     EXPECT_THAT(done, testing::IsOk());
     return out;
   }

@@ -25,7 +25,7 @@ struct FormulaLoss : ::testing::Test {
       : threads(2),
         model(tiny_model({.path = cpu_paths().back()}, threads)),
         adapter(tiny_adapter(*model, threads)),
-        trainer(model, threads, {}) {
+        compute(std::make_shared<Compute>(std::make_unique<ThreadPool>(2), model)) {
     for (const std::size_t length : {37U, 6U}) {
       const auto text = some_tokens(*model, length + 1, length);
       data.push_back(
@@ -34,12 +34,12 @@ struct FormulaLoss : ::testing::Test {
                {"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())}}});
     }
   }
-  TrainingRun run() { return {trainer, model, threads, adapter}; }
+  TrainingRun run() { return {compute, adapter, 0}; }
 
   /// Adds ratios on all sides of the thresholds, and advantages of both signs, some of them 0.
   void sample() {
     const auto scored =
-        run().run(data, TokenLoss::create(LossFn::cross_entropy, {}).value(), false).value();
+        run().run(data, TokenLoss::create(LossFn::cross_entropy, {}).value(), false).run().value();
     for (std::size_t i = 0; i < data.size(); ++i) {
       Numbers sampled;
       Numbers advantages;
@@ -70,8 +70,8 @@ struct FormulaLoss : ::testing::Test {
     auto built_in = run();
     auto custom = run();
 
-    const auto expected = built_in.run(data, TokenLoss::create(kind, config).value(), true);
-    const auto found = custom.run(of_formula, formula, true);
+    const auto expected = built_in.run(data, TokenLoss::create(kind, config).value(), true).run();
+    const auto found = custom.run(of_formula, formula, true).run();
     const auto step = built_in.step(AdamParams{.learning_rate = 0.01});
     const auto custom_step = custom.step(AdamParams{.learning_rate = 0.01});
 
@@ -87,7 +87,7 @@ struct FormulaLoss : ::testing::Test {
   ThreadPool threads;
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Adapter> adapter;
-  Trainer trainer;
+  std::shared_ptr<Compute> compute;
   std::vector<Datum> data;
 };
 
@@ -173,7 +173,7 @@ TEST_F(FormulaLoss, NeedsTargets) {
   auto without = renamed();
   without[1].loss_fn_inputs.erase("target_tokens");
 
-  EXPECT_THAT(run().run(without, loss::ppo().value(), true),
+  EXPECT_THAT(run().run(without, loss::ppo().value(), true).run(),
               IsError(ErrorCode::invalid_argument,
                       HasSubstr("data[1]: loss 'ppo' needs loss_fn_inputs.target_tokens")));
 }
@@ -181,7 +181,10 @@ TEST_F(FormulaLoss, NeedsTargets) {
 TEST_F(FormulaLoss, CombinesItsMetricsOverTheData) {
   sample();
   const auto share = [&](std::span<const Datum> part) {
-    return run().run(part, loss::ppo().value(), true)->metrics.at("custom/clip_fraction:mean");
+    return run()
+        .run(part, loss::ppo().value(), true)
+        .run()
+        ->metrics.at("custom/clip_fraction:mean");
   };
   const auto all = renamed();
 

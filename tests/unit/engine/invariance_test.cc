@@ -1,9 +1,12 @@
 // A logprob has the same bits whatever else is in the batch, however the batch is cut, with any
-// number of threads, from the trainer or the sampler, with a cached beginning or without. Gradients
-// add up the same way however a batch is cut.
+// number of threads, from the trainer or the sampler, with a cached beginning or without,
+// interleaved with anything in any order. Gradients add up the same way however a batch is cut.
 
+#include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,16 +55,20 @@ class Invariance : public ::testing::TestWithParam<Setting> {
     for (std::size_t begin = 0; begin < sequences.size(); begin += per_call) {
       const auto part =
           std::span(sequences).subspan(begin, std::min(per_call, sequences.size() - begin));
-      const auto done = trainer.forward_backward(
-          *adapter,
-          part,
-          [&](std::size_t, std::span<const float> logprobs, std::span<float> d) -> Result<void> {
-            out.logprobs.push_back(bits_of(logprobs));
-            for (std::size_t i = 0; i < d.size(); ++i)
-              d[i] = i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i);
-            return {};
-          },
-          gradients.span());
+      const auto done = trainer
+                            .forward_backward(
+                                *adapter,
+                                part,
+                                [&](std::size_t,
+                                    std::span<const float> logprobs,
+                                    std::span<float> d) -> Result<void> {
+                                  out.logprobs.push_back(bits_of(logprobs));
+                                  for (std::size_t i = 0; i < d.size(); ++i)
+                                    d[i] = i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i);
+                                  return {};
+                                },
+                                gradients.span())
+                            .run();
       EXPECT_THAT(done, testing::IsOk());
     }
     out.gradients = bits_of(gradients.span());
@@ -234,6 +241,129 @@ TEST_P(Invariance, OfSamplesAmongMore) {
   ASSERT_EQ(many.sequences.size(), 4U);
   EXPECT_EQ(many.sequences[0], single.sequences[0]);
   EXPECT_NE(many.sequences[1].tokens, many.sequences[2].tokens);
+}
+
+// Two adapters in training and a sampler take their steps in a random order, as a scheduler may
+// choose: only one pass is inside its arrays at a time, others come between micro-batches.
+TEST_P(Invariance, OfEverythingUnderAnyInterleaving) {
+  const auto other = tiny_adapter(*model, threads, 7);
+  const auto d_of = [](std::size_t i) { return i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i); };
+  struct Pass {
+    Floats gradients;
+    std::vector<Bits> logprobs = {};
+  };
+  const auto begin = [&](Trainer& trainer, const Adapter& of, Pass& pass) {
+    return trainer.forward_backward(
+        of,
+        sequences,
+        [&](std::size_t, std::span<const float> logprobs, std::span<float> d) -> Result<void> {
+          pass.logprobs.push_back(bits_of(logprobs));
+          for (std::size_t i = 0; i < d.size(); ++i) d[i] = d_of(i);
+          return {};
+        },
+        pass.gradients.span());
+  };
+  const TrainerOptions options = {.micro_batch_tokens = 64, .piece_tokens = 32};
+  std::array<Pass, 2> expected = {Pass{Floats(adapter->layout().parameters())},
+                                  Pass{Floats(other->layout().parameters())}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    Trainer trainer(model, threads, options);
+    ASSERT_THAT(begin(trainer, i == 0 ? *adapter : *other, expected[i]).run(), testing::IsOk());
+  }
+  std::vector<SampleResponse> samples;
+  for (const auto& text : texts) samples.push_back(alone(job(text, 30)));
+
+  for (const unsigned seed : {1U, 2U, 3U}) {
+    std::mt19937 random(seed);
+    Trainer trainer(model, threads, options);
+    Sampler sampler(model, threads, {});
+    std::array<Pass, 2> passes = {Pass{Floats(adapter->layout().parameters())},
+                                  Pass{Floats(other->layout().parameters())}};
+    std::array works = {begin(trainer, *adapter, passes[0]), begin(trainer, *other, passes[1])};
+    std::array is_over = {false, false};
+    std::optional<std::size_t> inside;
+    std::size_t next_text = 0;
+    std::vector<SampleResponse> drawn(texts.size());
+    bool has_samples = true;
+    while (!is_over[0] || !is_over[1] || has_samples) {
+      const std::size_t which = random() % 3;
+      if (which == 2) {
+        if (next_text < texts.size()) {
+          const std::size_t i = next_text++;
+          const auto id =
+              sampler.submit(job(texts[i], 30),
+                             [&drawn, i](Result<SampleResponse> done) { drawn[i] = done.value(); });
+          ASSERT_THAT(id, testing::IsOk());
+        }
+        has_samples = sampler.step(32) || next_text < texts.size();
+      } else if (!is_over[which] && inside.value_or(which) == which) {
+        is_over[which] = !works[which].step();
+        inside.reset();
+        if (!is_over[which] && works[which].cut() == Cut::inside) inside = which;
+      }
+    }
+
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_THAT(works[i].take(), testing::IsOk());
+      EXPECT_EQ(bits_of(passes[i].gradients.span()), bits_of(expected[i].gradients.span())) << seed;
+      EXPECT_EQ(passes[i].logprobs, expected[i].logprobs) << seed;
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(drawn[i].sequences[0].tokens, samples[i].sequences[0].tokens) << seed;
+      EXPECT_EQ(bits_of(drawn[i].sequences[0].logprobs), bits_of(samples[i].sequences[0].logprobs));
+    }
+  }
+}
+
+// Wherever a pass is dropped, the gradients are what they were, and so is the next pass.
+TEST_P(Invariance, OfGradientsUnderPassesThatAreDropped) {
+  const TrainerOptions options = {.micro_batch_tokens = 64, .piece_tokens = 32};
+  Trainer trainer(model, threads, options);
+  Floats gradients(adapter->layout().parameters());
+  std::ranges::fill(gradients.span(), 0.5F);
+  const auto before = bits_of(gradients.span());
+  const auto begin = [&](std::span<float> into) {
+    return trainer.forward_backward(
+        *adapter,
+        sequences,
+        [](std::size_t, std::span<const float> /*logprobs*/, std::span<float> d) -> Result<void> {
+          std::ranges::fill(d, -1.0F);
+          return {};
+        },
+        into);
+  };
+  std::size_t steps = 1;
+  for (auto whole = begin(gradients.span()); whole.step();) ++steps;
+  const auto after = bits_of(gradients.span());
+  ASSERT_NE(after, before);
+  ASSERT_GT(steps, 20U);
+
+  for (std::size_t taken = 0; taken < steps; taken += 7) {
+    std::ranges::fill(gradients.span(), 0.5F);
+    {
+      auto dropped = begin(gradients.span());
+      for (std::size_t i = 0; i < taken; ++i) dropped.step();
+    }
+    ASSERT_EQ(bits_of(gradients.span()), before) << taken;
+  }
+  ASSERT_THAT(begin(gradients.span()).run(), testing::IsOk());
+  EXPECT_EQ(bits_of(gradients.span()), after);
+}
+
+// Sequences longer than a step of the attention has queries.
+TEST_P(Invariance, OfGradientsUnderTheCutsOfLongSequences) {
+  auto config = tiny_config(GetParam().architecture);
+  config.context_length = 1500;
+  config.layers = 1;
+  model = random_model(config, kernels_of(GetParam().path, GetParam().precision), threads);
+  adapter = tiny_adapter(*model, threads);
+  sequences = {shifted(some_tokens(*model, 1401, 3)), shifted(some_tokens(*model, 40, 4))};
+
+  const auto together = train(threads, {.micro_batch_tokens = 4096}, 2);
+
+  // Alone the shorter one is not cut, and the longer one is cut elsewhere than in smaller pieces.
+  EXPECT_EQ(together, train(threads, {}, 1));
+  EXPECT_EQ(together, train(threads, {.micro_batch_tokens = 4096, .piece_tokens = 96}, 2));
 }
 
 INSTANTIATE_TEST_SUITE_P(All,

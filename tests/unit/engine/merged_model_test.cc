@@ -60,19 +60,19 @@ class MergedModelTest : public ::testing::Test {
   }
   /// An adapter that makes a difference.
   static AdapterSnapshot trained(const Engine& engine, const LoraConfig& config) {
-    const auto trainer = engine.create_adapter(config).value();
+    const auto trainer = engine.create_trainer(config).value();
     for (int i = 0; i < 4; ++i) {
       trainer.forward_backward(std::vector{datum({1, 5, 9, 17, 33})}, LossFn::cross_entropy)
           .value();
       trainer.optim_step({.learning_rate = 0.02}).value();
     }
-    return trainer.snapshot();
+    return trainer.snapshot().value();
   }
   static std::vector<float> logprobs(const Engine& engine, const AdapterSnapshot& from) {
-    SampleRequest request = {.prompt = ModelInput::from_tokens({1, 5, 9, 17, 33, 2, 3, 4}),
-                             .sampling_params = {.max_tokens = 1, .seed = 1}};
-    request.prompt_logprobs = true;
-    auto out = engine.sample(request, from).value().prompt_logprobs;
+    const auto prompt = ModelInput::from_tokens({1, 5, 9, 17, 33, 2, 3, 4});
+    const SampleOptions options = {.include_prompt_logprobs = true};
+    const auto answer = engine.sample(prompt, {.max_tokens = 1, .seed = 1}, from, options);
+    const auto& out = answer.value().prompt_logprobs;
     return {out.begin() + 1, out.end()};
   }
   static float difference(const std::vector<float>& x, const std::vector<float>& y) {

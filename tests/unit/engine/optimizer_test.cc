@@ -332,8 +332,8 @@ struct ShortOfMemory {
   void step(const Params& params) {
     constexpr std::size_t kMore = std::size_t{128} << 10U;
     const auto loss = TokenLoss::create(LossFn::cross_entropy, {}).value();
-    tried.run({&datum, 1}, loss, true).value();
-    spared.run({&datum, 1}, loss, true).value();
+    tried.run({&datum, 1}, loss, true).run().value();
+    spared.run({&datum, 1}, loss, true).run().value();
     const auto before = tried.adapter();
     const auto steps = steps_of(tried.optimizer());
     for (std::size_t bytes = 0; tried.adapter() == before; bytes += kMore) {
@@ -368,9 +368,10 @@ struct ShortOfMemory {
   std::shared_ptr<const Model> model =
       random_model(config(), kernels_of(cpu_paths().back(), Precision::f32), threads);
   std::shared_ptr<const Adapter> adapter = tiny_adapter(*model, threads, 32);
-  Trainer trainer{model, threads, {}};
-  TrainingRun tried{trainer, model, threads, adapter};
-  TrainingRun spared{trainer, model, threads, adapter};
+  std::shared_ptr<Compute> compute =
+      std::make_shared<Compute>(std::make_unique<ThreadPool>(1), model);
+  TrainingRun tried{compute, adapter, 0};
+  TrainingRun spared{compute, adapter, 0};
   Datum datum = {.model_input = ModelInput::from_tokens({1, 2, 3}),
                  .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{2, 3, 4}}}};
   int failures = 0;

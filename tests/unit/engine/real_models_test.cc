@@ -111,8 +111,8 @@ TEST(Stories260K, TellsItsStory) {
       read_vocabulary(formats::MappedFile::open(data / "tok512.bin").value().bytes());
   const auto engine = Engine::load(folder.path(), {.precision = EnginePrecision::f32}).value();
 
-  const auto story = engine.sample({.prompt = ModelInput::from_tokens({1}),
-                                    .sampling_params = {.max_tokens = 200, .temperature = 0}});
+  const auto story =
+      engine.sample(ModelInput::from_tokens({1}), {.max_tokens = 200, .temperature = 0});
 
   ASSERT_THAT(story, testing::IsOk());
   std::string text;

@@ -60,16 +60,21 @@ class ScorerTest : public ::testing::TestWithParam<Setting> {
     out.gradients.resize(of.layout().parameters());
     for (std::size_t begin = 0; begin < data.size(); begin += per_call) {
       const auto part = std::span(data).subspan(begin, std::min(per_call, data.size() - begin));
-      const auto done = trainer.forward_backward(
-          of,
-          part,
-          [&](std::size_t, std::span<const float> logprobs, std::span<float> d) -> Result<void> {
-            out.logprobs.insert(out.logprobs.end(), logprobs.begin(), logprobs.end());
-            for (std::size_t i = 0; i < d.size(); ++i)
-              d[i] = i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i);
-            return {};
-          },
-          out.gradients);
+      const auto done =
+          trainer
+              .forward_backward(
+                  of,
+                  part,
+                  [&](std::size_t,
+                      std::span<const float> logprobs,
+                      std::span<float> d) -> Result<void> {
+                    out.logprobs.insert(out.logprobs.end(), logprobs.begin(), logprobs.end());
+                    for (std::size_t i = 0; i < d.size(); ++i)
+                      d[i] = i % 3 == 0 ? 0.0F : -1.0F / static_cast<float>(i);
+                    return {};
+                  },
+                  out.gradients)
+              .run();
       EXPECT_THAT(done, testing::IsOk());
     }
     return out;

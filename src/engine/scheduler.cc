@@ -1,0 +1,387 @@
+// How it works: callers put work into `arrivals_` under the mutex and go on. The one thread takes
+// them out, asks the policy what is next, takes one step of that, and tells the policy what it
+// cost. Everything but the arrivals belongs to that thread, so that it needs no lock.
+//
+// What must hold: every piece of work ends in exactly one call of its callback, whatever happens to
+// it. While a line is inside a pass (`inside_`), no other line takes a step of work that uses the
+// passes; the policy is told so, and others go on.
+
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <list>
+#include <unordered_map>
+#include <vector>
+
+#include "async/thread_pool.h"
+#include "base/strings.h"
+#include "tinker/detail/mutex.h"
+
+namespace tinker::engine {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+
+double seconds_of(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+/// Tells the thread that something was stopped.
+struct RaiseFlag {
+  std::shared_ptr<std::atomic<bool>> flag;
+  void operator()() const noexcept { flag->store(true, std::memory_order_release); }
+};
+
+}  // namespace
+
+class Scheduler::State {
+ public:
+  State(std::shared_ptr<Sampler> sampler, const SchedulerOptions& options)
+      : sampler_(std::move(sampler)), options_(options), policy_(options.policy) {}
+
+  void post(LineId line, WorkOptions options, std::unique_ptr<Work> work);
+  void post(SampleJob job, WorkOptions options, UniqueFunction<void(Result<SampleResponse>)> done);
+  LineId new_line() noexcept { return next_line_++; }
+  void close();
+  /// What the thread does, until it is closed.
+  void run();
+
+ private:
+  /// What work and samples have in common. Their address stays the same.
+  struct Ticket {
+    Ticket(WorkOptions given, Time now, const std::shared_ptr<std::atomic<bool>>& flag)
+        : options(std::move(given)), since(now), on_stop(options.stop, RaiseFlag{flag}) {}
+    WorkOptions options;
+    Time since;
+    bool has_begun = false;
+    std::stop_callback<RaiseFlag> on_stop;
+  };
+  struct Queued : Ticket {
+    using Ticket::Ticket;
+    LineId line = 0;
+    std::unique_ptr<Work> work;
+  };
+  struct Sampling : Ticket {
+    using Ticket::Ticket;
+    SampleJob job;
+    std::optional<Sampler::Id> id;
+    UniqueFunction<void(Result<SampleResponse>)> done;
+  };
+  using Line = std::deque<std::unique_ptr<Queued>>;
+
+  using Samplings = std::list<std::unique_ptr<Sampling>>;
+
+  bool take_arrivals();
+  void admit(std::unique_ptr<Queued> work);
+  void note_deadline(const Ticket& ticket);
+  void step();
+  std::unique_ptr<Queued> step_line(LineId line);
+  std::unique_ptr<Queued> take_first(LineId line);
+  [[nodiscard]] bool can_go_on(LineId line) const;
+  void step_sampler();
+  void submit_first();
+  void answer(Samplings::iterator at, Result<SampleResponse> answer);
+  [[nodiscard]] std::size_t prompt_rows() const;
+  void end_overdue();
+  /// Ends all for which `why(ticket, others before it)` gives a reason.
+  template <typename F>
+  void end_if(F why);
+
+  const std::shared_ptr<Sampler> sampler_;
+  const SchedulerOptions options_;
+  std::atomic<LineId> next_line_ = 1;
+  const std::shared_ptr<std::atomic<bool>> has_stopped_ = std::make_shared<std::atomic<bool>>();
+
+  detail::Mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<std::unique_ptr<Queued>> queued_ TINKER_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Sampling>> samplings_ TINKER_GUARDED_BY(mutex_);
+  bool is_closing_ TINKER_GUARDED_BY(mutex_) = false;
+
+  // Of the thread:
+  Policy policy_;
+  std::unordered_map<LineId, Line> lines_;  // those that have work
+  std::optional<LineId> inside_;            // the line that is inside a pass
+  Samplings waiting_;                       // which the sampler does not know yet
+  Samplings sampling_;
+  std::optional<Time> next_deadline_;
+  double seconds_per_row_ = 0;  // of prompts, lately
+};
+
+void Scheduler::State::post(LineId line, WorkOptions options, std::unique_ptr<Work> work) {
+  auto queued = std::make_unique<Queued>(std::move(options), options_.clock->now(), has_stopped_);
+  queued->line = line;
+  queued->work = std::move(work);
+  const detail::MutexLock lock(mutex_);
+  queued_.push_back(std::move(queued));
+  changed_.notify_one();
+}
+
+void Scheduler::State::post(SampleJob job,
+                            WorkOptions options,
+                            UniqueFunction<void(Result<SampleResponse>)> done) {
+  auto sampling =
+      std::make_unique<Sampling>(std::move(options), options_.clock->now(), has_stopped_);
+  sampling->job = std::move(job);
+  sampling->done = std::move(done);
+  const detail::MutexLock lock(mutex_);
+  samplings_.push_back(std::move(sampling));
+  changed_.notify_one();
+}
+
+void Scheduler::State::close() {
+  const detail::MutexLock lock(mutex_);
+  is_closing_ = true;
+  changed_.notify_one();
+}
+
+void Scheduler::State::run() {
+  while (take_arrivals()) {
+    end_overdue();
+    step();
+  }
+  end_if([](const Ticket& /*ticket*/, std::size_t /*before*/) {
+    return Error{.code = ErrorCode::cancelled, .message = "the engine went away"};
+  });
+}
+
+/// Waits while there is nothing to do. Returns whether to go on.
+bool Scheduler::State::take_arrivals() {
+  std::vector<std::unique_ptr<Queued>> queued;
+  std::vector<std::unique_ptr<Sampling>> samplings;
+  bool is_closing = false;
+  {
+    const detail::MutexLock lock(mutex_);
+    while (queued_.empty() && samplings_.empty() && lines_.empty() && waiting_.empty() &&
+           sampling_.empty() && !is_closing_)
+      changed_.wait(mutex_);
+    queued.swap(queued_);
+    samplings.swap(samplings_);
+    is_closing = is_closing_;
+  }
+  for (auto& work : queued) admit(std::move(work));
+  for (auto& sampling : samplings) {
+    note_deadline(*sampling);
+    waiting_.push_back(std::move(sampling));
+  }
+  policy_.want_sampling(!waiting_.empty() || !sampling_.empty());
+  return !is_closing;
+}
+
+void Scheduler::State::admit(std::unique_ptr<Queued> work) {
+  note_deadline(*work);
+  auto& line = lines_[work->line];
+  if (line.empty()) policy_.arrive(work->options.tenant, work->line);
+  line.push_back(std::move(work));
+}
+
+void Scheduler::State::note_deadline(const Ticket& ticket) {
+  const auto& deadline = ticket.options.deadline;
+  if (deadline && (!next_deadline_ || *deadline < *next_deadline_)) next_deadline_ = deadline;
+}
+
+void Scheduler::State::step() {
+  const auto choice = policy_.next([this](LineId line) { return can_go_on(line); });
+  if (!choice) return;
+  const Time before = options_.clock->now();
+  std::unique_ptr<Queued> over;
+  if (choice->line) {
+    over = step_line(*choice->line);
+  } else {
+    step_sampler();
+  }
+  // At least something, so that steps that seem to take no time cannot keep others out.
+  constexpr double kLeastSeconds = 1e-7;
+  policy_.charge(*choice, std::max(kLeastSeconds, seconds_of(options_.clock->now() - before)));
+  if (!over) return;
+  take_first(*choice->line);  // its place
+  over->work->finish();
+}
+
+/// Whether the first work of a line may take a step: only one line is inside a pass.
+bool Scheduler::State::can_go_on(LineId line) const {
+  return !inside_ || *inside_ == line || !lines_.at(line).front()->options.uses_passes;
+}
+
+/// Returns the first work of the line if that was its last step; its place is empty then.
+std::unique_ptr<Scheduler::State::Queued> Scheduler::State::step_line(LineId line) {
+  auto& first = lines_.at(line).front();
+  first->has_begun = true;
+  const bool has_more = first->work->step();
+  if (has_more && first->work->cut() == Cut::inside) {
+    inside_ = line;
+  } else if (inside_ == line) {
+    inside_.reset();
+  }
+  return has_more ? nullptr : std::move(first);
+}
+
+/// Removes the first of a line; the next one may be another tenant's.
+std::unique_ptr<Scheduler::State::Queued> Scheduler::State::take_first(LineId line) {
+  auto& works = lines_.at(line);
+  auto out = std::move(works.front());
+  works.pop_front();
+  policy_.leave(line);
+  if (works.empty()) {
+    lines_.erase(line);
+  } else {
+    policy_.arrive(works.front()->options.tenant, line);
+  }
+  return out;
+}
+
+void Scheduler::State::step_sampler() {
+  while (!waiting_.empty()) submit_first();
+  if (sampling_.empty()) return;
+  const Time before = options_.clock->now();
+  try {
+    sampler_->step(prompt_rows());
+  } catch (...) {
+    const Error why = error_in_flight();
+    while (!sampling_.empty()) {
+      sampler_->cancel(*sampling_.front()->id);
+      answer(sampling_.begin(), why);
+    }
+    return;
+  }
+  const auto rows = sampler_->last_step();
+  if (rows.prompt < kKeyBlock) return;
+  const double now =
+      seconds_of(options_.clock->now() - before) / static_cast<double>(rows.prompt + rows.written);
+  seconds_per_row_ = seconds_per_row_ == 0 ? now : 0.8 * seconds_per_row_ + 0.2 * now;
+}
+
+/// How many rows of prompts a step may take: few while somebody waits for it.
+std::size_t Scheduler::State::prompt_rows() const {
+  constexpr std::size_t kFirst = 64;  // nothing is known yet
+  if (seconds_per_row_ == 0) return kFirst;
+  const auto fit = static_cast<std::size_t>(seconds_of(options_.quantum) / seconds_per_row_);
+  return std::max(kKeyBlock, fit / kKeyBlock * kKeyBlock);
+}
+
+void Scheduler::State::submit_first() {
+  sampling_.splice(sampling_.end(), waiting_, waiting_.begin());
+  const auto at = std::prev(sampling_.end());
+  Result<Sampler::Id> id = Error{};
+  try {
+    id = sampler_->submit(std::move((*at)->job),
+                          [this, at](Result<SampleResponse> done) { answer(at, std::move(done)); });
+  } catch (...) {
+    id = error_in_flight();
+  }
+  if (!id.ok()) return answer(at, std::move(id).error());
+  (*at)->id = *id;
+  (*at)->has_begun = true;
+}
+
+void Scheduler::State::answer(Samplings::iterator at, Result<SampleResponse> answer) {
+  const auto sampling = std::move(*at);
+  sampling_.erase(at);
+  sampling->done(std::move(answer));
+}
+
+void Scheduler::State::end_overdue() {
+  const Time now = options_.clock->now();
+  const bool is_late = next_deadline_ && *next_deadline_ <= now;
+  if (!has_stopped_->exchange(false, std::memory_order_acquire) && !is_late) return;
+  next_deadline_.reset();
+  end_if([&](const Ticket& ticket, std::size_t before) -> std::optional<Error> {
+    const bool is_stopped = ticket.options.stop.stop_requested();
+    if (!is_stopped && !(ticket.options.deadline && *ticket.options.deadline <= now)) {
+      note_deadline(ticket);
+      return std::nullopt;
+    }
+    const auto milliseconds =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - ticket.since).count();
+    const std::string where =
+        ticket.has_begun
+            ? std::string("while the engine worked on it")
+            : base::concat("while it waited in the engine's queue, ", before, " before it");
+    return Error{.code = is_stopped ? ErrorCode::cancelled : ErrorCode::deadline_exceeded,
+                 .message = base::concat(
+                     ticket.options.name,
+                     is_stopped ? " was asked to stop after " : " passed its deadline after ",
+                     milliseconds,
+                     " ms, ",
+                     where)};
+  });
+}
+
+template <typename F>
+void Scheduler::State::end_if(F why) {
+  std::vector<UniqueFunction<void()>> endings;  // called last: they may do anything
+  std::vector<LineId> lines;
+  for (const auto& [line, works] : lines_) lines.push_back(line);
+  for (const auto line : lines) {
+    std::size_t before = 0;
+    for (std::size_t i = 0; lines_.contains(line) && i < lines_.at(line).size();) {
+      auto& works = lines_.at(line);
+      std::optional<Error> error = why(*works[i], before++);
+      if (!error) {
+        ++i;
+        continue;
+      }
+      std::unique_ptr<Queued> ended;
+      if (i == 0) {
+        ended = take_first(line);
+        if (inside_ == line) inside_.reset();
+      } else {
+        ended = std::move(works[i]);
+        works.erase(works.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      endings.emplace_back([ended = std::move(ended), error = *std::move(error)]() mutable {
+        ended->work->abandon(std::move(error));
+      });
+    }
+  }
+  for (auto* const list : {&waiting_, &sampling_}) {
+    std::size_t before = 0;
+    for (auto at = list->begin(); at != list->end();) {
+      const auto here = at++;
+      std::optional<Error> error = why(**here, before++);
+      if (!error) continue;
+      if ((*here)->id) sampler_->cancel(*(*here)->id);
+      auto ended = std::move(*here);
+      list->erase(here);
+      endings.emplace_back([ended = std::move(ended), error = *std::move(error)]() mutable {
+        ended->done(std::move(error));
+      });
+    }
+  }
+  for (auto& ending : endings) ending();
+}
+
+Scheduler::Scheduler(std::shared_ptr<Sampler> sampler, const SchedulerOptions& options)
+    : state_(std::make_shared<State>(std::move(sampler), options)), thread_([state = state_] {
+        async::enter_library_thread("tinker-engine");
+        state->run();
+      }) {}
+
+Scheduler::~Scheduler() {
+  state_->close();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+LineId Scheduler::new_line() noexcept {
+  return state_->new_line();
+}
+
+void Scheduler::enqueue(LineId line, WorkOptions options, std::unique_ptr<Work> work) {
+  state_->post(line, std::move(options), std::move(work));
+}
+
+void Scheduler::sample(SampleJob job,
+                       WorkOptions options,
+                       UniqueFunction<void(Result<SampleResponse>)> done) {
+  state_->post(std::move(job), std::move(options), std::move(done));
+}
+
+}  // namespace tinker::engine

@@ -1,0 +1,240 @@
+// The engine's calls that end in a future, alone and among each other.
+
+#include <latch>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+#include "tinker/engine.h"
+#include "tinker/losses.h"
+#include "tinker/testing/matchers.h"
+#include "unit/engine/tiny_model.h"
+
+namespace tinker {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::IsError;
+using testing::IsOk;
+
+struct EngineAsyncTest : ::testing::Test {
+  EngineAsyncTest() {
+    auto config = engine::tiny_config(engine::ModelConfig::Architecture::llama);
+    config.context_length = 100'000;
+    EXPECT_THAT(engine::write_random_model(folder.path(), config, 7), IsOk());
+  }
+  [[nodiscard]] Engine load(EngineOptions options = {}) const {
+    options.threads = 2;
+    return Engine::load(folder.path(), options).value();
+  }
+  static Datum datum(std::vector<std::int32_t> text) {
+    return {.model_input = ModelInput::from_tokens({text.begin(), text.end() - 1}),
+            .loss_fn_inputs = {
+                {"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())}}};
+  }
+  /// Work for a long time.
+  static std::vector<Datum> endless() {
+    return std::vector<Datum>(3000, datum(std::vector<std::int32_t>(200, 7)));
+  }
+  static SamplingParams params(std::int64_t tokens, std::int64_t seed) {
+    return {.max_tokens = tokens, .seed = seed, .stop = std::vector<std::int32_t>()};
+  }
+
+  testing::TemporaryFolder folder;
+  ModelInput prompt = ModelInput::from_tokens({1, 2, 3});
+};
+
+TEST_F(EngineAsyncTest, CallsInFlightGiveTheBitsOfCallsOneByOne) {
+  const auto engine = load();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65}), datum({7, 8, 9})};
+  const auto one_by_one = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  std::vector<double> expected;
+  for (int i = 0; i < 5; ++i) {
+    expected.push_back(one_by_one.forward_backward(data, LossFn::cross_entropy)->loss().value());
+    ASSERT_THAT(one_by_one.optim_step({.learning_rate = 0.01}), IsOk());
+  }
+  const auto answer = engine.sample(prompt, params(10, 3), one_by_one.snapshot().value());
+
+  auto making = engine.create_trainer_async({.rank = 4, .seed = 1});
+  const auto trainer = making.get().value();
+  std::vector<Future<ForwardBackwardOutput>> passes;
+  std::vector<Future<OptimStepResponse>> steps;
+  for (int i = 0; i < 5; ++i) {
+    passes.push_back(trainer.forward_backward_async(data, LossFn::cross_entropy));
+    steps.push_back(trainer.optim_step_async({.learning_rate = 0.01}));
+  }
+  auto snapshot = trainer.snapshot_async();
+
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(passes[i].get()->loss().value(), expected[i]) << i;
+    EXPECT_THAT(steps[i].get(), IsOk());
+  }
+  EXPECT_EQ(engine.sample(prompt, params(10, 3), snapshot.get().value())->sequences,
+            answer->sequences);
+}
+
+TEST_F(EngineAsyncTest, SamplesAreAnsweredWhileATrainerWorks) {
+  const auto engine = load();
+  const auto alone = engine.sample(prompt, params(20, 3));
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  auto training = trainer.forward_backward_async(endless(), LossFn::cross_entropy);
+
+  const auto beside = engine.sample(prompt, params(20, 3));
+
+  EXPECT_FALSE(training.is_ready());
+  ASSERT_THAT(beside, IsOk());
+  EXPECT_EQ(beside->sequences, alone->sequences);
+  training.cancel();
+  EXPECT_THAT(training.get(), IsError(ErrorCode::cancelled, HasSubstr("forward_backward")));
+}
+
+TEST_F(EngineAsyncTest, AnotherTrainerGoesOnBetweenMicroBatches) {
+  const auto engine = load();
+  const auto busy = engine.create_trainer({.rank = 4, .seed = 1}).value().for_tenant("busy");
+  const auto other = engine.create_trainer({.rank = 6, .seed = 1}).value().for_tenant("other");
+  auto training = busy.forward_backward_async(endless(), LossFn::cross_entropy);
+
+  EXPECT_THAT(other.forward_backward(std::vector{datum({1, 2, 3})}, LossFn::cross_entropy), IsOk());
+  EXPECT_THAT(other.optim_step({}), IsOk());
+
+  EXPECT_FALSE(training.is_ready());
+  training.cancel();
+  EXPECT_THAT(training.get(), IsError(ErrorCode::cancelled, HasSubstr("stop")));
+}
+
+TEST_F(EngineAsyncTest, WhatIsCancelledLeavesEverythingAsItWas) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto quiet = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  for (const auto& each : {trainer, quiet})
+    ASSERT_THAT(each.forward_backward(data, LossFn::cross_entropy), IsOk());
+
+  auto training = trainer.forward_backward_async(endless(), LossFn::cross_entropy);
+  ASSERT_THAT(engine.sample(prompt, params(5, 3)), IsOk());  // some of it is done by now
+  training.cancel();
+
+  EXPECT_THAT(training.get(), IsError(ErrorCode::cancelled, HasSubstr("stop")));
+  EXPECT_EQ(trainer.optim_step({})->metrics, quiet.optim_step({})->metrics);
+}
+
+TEST_F(EngineAsyncTest, CallsHaveADeadline) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const CallOptions soon = {.deadline = std::chrono::milliseconds(20)};
+
+  EXPECT_THAT(trainer.with(soon).forward_backward(endless(), LossFn::cross_entropy),
+              IsError(ErrorCode::deadline_exceeded, HasSubstr("forward_backward passed")));
+  EXPECT_THAT(engine.with(soon).sample(prompt, params(90'000, 1)),
+              IsError(ErrorCode::deadline_exceeded, HasSubstr("sample passed its deadline")));
+  EXPECT_THAT(trainer.optim_step({}), IsOk());
+}
+
+TEST_F(EngineAsyncTest, ContinuationsMayDropTheLastHandle) {
+  std::optional<Engine> engine = load();
+  auto answer = engine->sample_async(prompt, params(3, 1));
+  std::latch is_done(1);
+  auto after = std::move(answer).then([last = std::exchange(engine, std::nullopt),
+                                       &is_done](Result<SampleResponse> result) mutable {
+    last.reset();
+    is_done.count_down();
+    return result.ok();
+  });
+  is_done.wait();
+  (void)after.get();
+}
+
+TEST_F(EngineAsyncTest, WhatIsUnderWayEndsWithTheLastHandle) {
+  std::optional<Engine> engine = load();
+  std::optional trainer = engine->create_trainer({.rank = 4, .seed = 1}).value();
+  auto training = trainer->forward_backward_async(endless(), LossFn::cross_entropy);
+  auto sampling = engine->sample_async(prompt, params(90'000, 1));
+
+  trainer.reset();
+  engine.reset();
+
+  EXPECT_THAT(training.get(), IsError(ErrorCode::cancelled, HasSubstr("engine went away")));
+  EXPECT_THAT(sampling.get(), IsError(ErrorCode::cancelled, HasSubstr("engine went away")));
+}
+
+TEST_F(EngineAsyncTest, BlockingCallsInsideCallbacksAreRefused) {
+  const auto engine = load();
+  auto answer = engine.sample_async(prompt, params(3, 1));
+  auto inside = std::move(answer).then([engine, this](const Result<SampleResponse>& /*first*/) {
+    return engine.sample(prompt, params(3, 1));
+  });
+  EXPECT_THAT(inside.get(), IsError(ErrorCode::invalid_argument, HasSubstr("wait for itself")));
+}
+
+// A formula whose derivatives leave the range of float32, which the inputs do not show.
+TEST_F(EngineAsyncTest, GradientsThatAreNotFiniteChangeNothing) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto quiet = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto too_large = loss::Formula::define("f", {{"logprobs", 1}}, [](const loss::Inputs& in) {
+                           return sum(in["logprobs"] * 1e300);
+                         }).value();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  for (const auto& each : {trainer, quiet})
+    ASSERT_THAT(each.forward_backward(data, LossFn::cross_entropy), IsOk());
+
+  EXPECT_THAT(trainer.forward_backward(data, too_large),
+              IsError(ErrorCode::invalid_argument, HasSubstr("is not finite")));
+
+  EXPECT_EQ(trainer.optim_step({})->metrics, quiet.optim_step({})->metrics);
+}
+
+TEST_F(EngineAsyncTest, GradientsCanBeDiscarded) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  ASSERT_THAT(trainer.forward_backward(data, LossFn::cross_entropy), IsOk());
+
+  ASSERT_THAT(trainer.discard_gradients(), IsOk());
+
+  EXPECT_EQ(trainer.optim_step({})->metrics->at("unclipped_grad_l2:mean"), 0);
+}
+
+TEST_F(EngineAsyncTest, RefusesAnEmptyBatchAndWeightsThatAreNone) {
+  const auto trainer = load().create_trainer({.rank = 4}).value();
+  EXPECT_THAT(trainer.forward_backward({}, LossFn::cross_entropy),
+              IsError(ErrorCode::invalid_argument, HasSubstr("batch is empty")));
+  for (const double weight : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(Engine::load(folder.path(), {.threads = 1, .sampling_weight = weight}),
+                IsError(ErrorCode::invalid_argument, HasSubstr("sampling_weight is ")));
+  }
+}
+
+TEST_F(EngineAsyncTest, ACheckpointIsWrittenWhileTheTrainerGoesOn) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  auto first = trainer.forward_backward_async(data, LossFn::cross_entropy);
+  auto update = trainer.optim_step_async({.learning_rate = 0.01});
+  auto saved = trainer.save_async(std::filesystem::path(folder.path()) / "saved");
+  auto later = trainer.forward_backward_async(data, LossFn::cross_entropy);
+  auto after = trainer.optim_step_async({.learning_rate = 0.01});
+  auto refused = trainer.save_async(folder.path());
+
+  EXPECT_THAT(saved.get(), IsOk());
+  EXPECT_THAT(refused.get(), IsError(ErrorCode::invalid_argument, HasSubstr("holds")));
+  EXPECT_THAT(after.get(), IsOk());
+
+  const auto expected = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  ASSERT_THAT(expected.forward_backward(data, LossFn::cross_entropy), IsOk());
+  ASSERT_THAT(expected.optim_step({.learning_rate = 0.01}), IsOk());
+  const auto loaded = engine.load_trainer(std::filesystem::path(folder.path()) / "saved").value();
+  EXPECT_EQ(loaded.forward(data, LossFn::cross_entropy)->metrics,
+            expected.forward(data, LossFn::cross_entropy)->metrics);
+  EXPECT_THAT(first.get(), IsOk());
+  EXPECT_THAT(update.get(), IsOk());
+  EXPECT_THAT(later.get(), IsOk());
+}
+
+}  // namespace
+}  // namespace tinker
