@@ -20,7 +20,7 @@
 #include "async/runtime_core.h"
 #include "cpu_time.h"
 #include "http/api_client.h"
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/sample.h"
 #include "wire/json.h"

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "http/api_client.h"
 #include "http/ascii.h"
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 #include "http/content_range.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"

@@ -7,7 +7,7 @@
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
 #include "http/api_client.h"
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 #include "stress/server_process.h"
 #include "tinker/runtime.h"
 
