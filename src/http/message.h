@@ -28,6 +28,9 @@ inline Error connection_error(std::string message) {
 /// caller's is not sent.
 bool is_codec_header(std::string_view name) noexcept;
 
+/// "OK" for 200; empty for a status that has no phrase.
+std::string_view reason_phrase(int status) noexcept;
+
 /// Whether `name` can name a header (RFC 9110, section 5.6.2: token).
 bool is_token(std::string_view name) noexcept;
 /// Whether `value` can be a header's value: no control characters but the tab.
