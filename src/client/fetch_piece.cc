@@ -5,7 +5,6 @@
 #include "base/strings.h"
 #include "client/download.h"
 #include "client/piece_sink.h"
-#include "http/api_client.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"
 #include "http/url.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/logging.h"
-#include "http/api_client.h"
+#include "http/retry_after.h"
 #include "session/failure_report.h"
 #include "session/retries.h"
 

@@ -30,7 +30,7 @@ inline testing::FakeReply refused(int status) {
 inline async::Task<UntypedApiFuture> asample(std::shared_ptr<SessionCore> session) {
   return call_json<UntypedApiFuture>(
       std::move(session),
-      http::Call{.path = std::string(kAsample), .pool = http::PoolKind::sample, .max_retries = 0});
+      api::Call{.path = std::string(kAsample), .pool = api::PoolKind::sample, .max_retries = 0});
 }
 
 /// The results of `start(0)` to `start(count - 1)`.
