@@ -220,6 +220,7 @@ void H2ServerSession::receive(std::string_view bytes) {
   if (used < 0 && !is_over_) {
     terminate(used == NGHTTP2_ERR_FLOODED ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR);
   }
+  if (is_over_) end(connection_error("the client broke the protocol"));
   start_ready();
   is_receiving_ = false;
 }
@@ -500,6 +501,7 @@ void H2ServerSession::on_deadline(TimePoint now) {
   for (const std::int32_t id : ids) {
     if (Stream* const stream = find(id)) check_stream(*stream, now);
   }
+  if (is_over_) end(connection_error("the client was too slow"));
   work();
 }
 
