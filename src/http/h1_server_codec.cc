@@ -230,7 +230,7 @@ void H1ServerCodec::refuse_body(const Refusal& refusal) {
   const auto exchange = exchange_;
   if (exchange->answer() != ServerExchange::Answer::none) {
     exchange->fail_body(refusal);
-    return on_aborted(*exchange);
+    return on_aborted(*exchange, {});
   }
   // The refusal is the answer; the handler ends without one.
   refuse(refusal);
@@ -320,12 +320,18 @@ void H1ServerCodec::finish_answer() {
   if (!is_kept_alive_) is_closing_ = true;
 }
 
-void H1ServerCodec::on_aborted(ServerExchange&) {
+void H1ServerCodec::on_aborted(ServerExchange&, const Abort& how) {
   // Without its end the client sees that the answer is not complete.
+  out_.append(how.raw);
+  if (how.scope == Abort::Scope::reset) host_.on_reset();
   const auto exchange = std::exchange(exchange_, nullptr);
   exchange->release();
   is_closing_ = true;
   if (!is_processing_) host_.on_work();
+}
+
+void H1ServerCodec::on_last(ServerExchange&) {
+  is_kept_alive_ = false;
 }
 
 bool H1ServerCodec::is_congested(const ServerExchange&) const {

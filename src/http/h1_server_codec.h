@@ -37,7 +37,8 @@ class H1ServerCodec final : public ServerCodec, private ServerExchange::Carrier 
   void on_body_taken(ServerExchange& exchange, std::size_t bytes) override;
   void on_answer(ServerExchange& exchange) override;
   void on_output(ServerExchange& exchange) override;
-  void on_aborted(ServerExchange& exchange) override;
+  void on_aborted(ServerExchange& exchange, const Abort& how) override;
+  void on_last(ServerExchange& exchange) override;
   [[nodiscard]] bool is_congested(const ServerExchange& exchange) const override;
 
   // Input. Each takes what it can use from the front of `bytes`.

@@ -194,6 +194,7 @@ void H2ServerSession::begin_session() {
   nghttp2_session_callbacks_set_send_data_callback(callbacks, Callbacks::send_body);
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_no_auto_window_update(option, 1);
+  nghttp2_option_set_max_send_header_block_length(option, std::size_t{1} << 20U);
   nghttp2_session* session = nullptr;
   const int made = nghttp2_session_server_new3(&session, callbacks, this, option, h2_memory());
   nghttp2_session_callbacks_del(callbacks);
@@ -431,10 +432,25 @@ void H2ServerSession::on_output(ServerExchange& exchange) {
   work();
 }
 
-void H2ServerSession::on_aborted(ServerExchange& exchange) {
-  reset(exchange.stream_id, NGHTTP2_INTERNAL_ERROR);
+void H2ServerSession::on_aborted(ServerExchange& exchange, const Abort& how) {
   exchange.release();
+  switch (how.scope) {
+    case Abort::Scope::later:
+      go_away(exchange.stream_id - 2);
+      reset(exchange.stream_id, NGHTTP2_REFUSED_STREAM);
+      break;
+    case Abort::Scope::stream: reset(exchange.stream_id, how.code); break;
+    case Abort::Scope::connection:
+      is_over_ = true;
+      raw_ = how.raw;
+      break;
+    case Abort::Scope::reset: host_.on_reset(); break;
+  }
   work();
+}
+
+void H2ServerSession::on_last(ServerExchange&) {
+  drain();
 }
 
 bool H2ServerSession::is_congested(const ServerExchange& exchange) const {
@@ -452,6 +468,7 @@ std::string_view H2ServerSession::output() {
     if (size <= 0) break;
     out_.append(h2_text(data, static_cast<std::size_t>(size)));
   }
+  if (out_.empty() && !raw_.empty()) out_ = std::exchange(raw_, {});
   if (out_.empty() && out_.capacity() > kKeptBytes) out_ = std::string();
   return out_;
 }
@@ -471,10 +488,14 @@ void H2ServerSession::end(const Error& reason) {
 }
 
 void H2ServerSession::drain() {
-  if (std::exchange(is_draining_, true) || is_over_) return;
-  const std::int32_t last = nghttp2_session_get_last_proc_stream_id(session_.get());
-  nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, nullptr, 0);
+  go_away(nghttp2_session_get_last_proc_stream_id(session_.get()));
   work();
+}
+
+void H2ServerSession::go_away(std::int32_t last) {
+  if (std::exchange(is_draining_, true) || is_over_) return;
+  nghttp2_submit_goaway(
+      session_.get(), NGHTTP2_FLAG_NONE, std::max(last, 0), NGHTTP2_NO_ERROR, nullptr, 0);
 }
 
 bool H2ServerSession::is_done() const {

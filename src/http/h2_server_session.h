@@ -55,7 +55,8 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   void on_body_taken(ServerExchange& exchange, std::size_t bytes) override;
   void on_answer(ServerExchange& exchange) override;
   void on_output(ServerExchange& exchange) override;
-  void on_aborted(ServerExchange& exchange) override;
+  void on_aborted(ServerExchange& exchange, const Abort& how) override;
+  void on_last(ServerExchange& exchange) override;
   [[nodiscard]] bool is_congested(const ServerExchange& exchange) const override;
 
   void begin_session();
@@ -72,6 +73,8 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   /// Counts a frame that costs the peer nothing and us something; false when it is one too many.
   bool spend();
   void terminate(std::uint32_t code);
+  /// Takes no requests after stream `last`.
+  void go_away(std::int32_t last);
   void check_stream(Stream& stream, TimePoint now);
   void work();
 
@@ -84,6 +87,7 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   std::vector<std::shared_ptr<ServerExchange>> ready_;  // whose handlers are to be started
   std::string out_;
   std::size_t out_sent_ = 0;
+  std::string raw_;      // to follow all frames
   TimePoint since_;      // the last stream ended, or the session began
   TimePoint next_look_;  // at streams that may be slow
   double tokens_;        // for frames that `spend` counts

@@ -54,6 +54,8 @@ class Server : public std::enable_shared_from_this<Server> {
   Future<void> drain(std::chrono::nanoseconds limit);
 
   [[nodiscard]] std::size_t connections() const noexcept { return core_->connections.size(); }
+  /// Connections that came, ever.
+  [[nodiscard]] std::uint64_t accepted() const noexcept { return core_->accepted; }
   /// Handlers that have not ended.
   [[nodiscard]] std::size_t running() const noexcept { return core_->running; }
 

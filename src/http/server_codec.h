@@ -61,6 +61,8 @@ class ServerCodec {
     virtual void on_request(std::shared_ptr<ServerExchange> exchange) = 0;
     /// `resume` is to be called, then `output`, before the loop waits.
     virtual void on_work() = 0;
+    /// The connection is to be reset, whatever else it carries.
+    virtual void on_reset() = 0;
   };
   /// What a codec is made of.
   struct Setup {

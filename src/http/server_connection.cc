@@ -25,6 +25,7 @@ void ServerConnection::open(const std::shared_ptr<ServerCore>& core,
                             Peer peer) {
   const auto connection = std::make_shared<ServerConnection>(core, std::move(peer));
   core->connections.insert(connection);
+  ++core->accepted;
   if (tls) {
     if (const auto begun = connection->add_tls(std::move(tls)); !begun.ok()) {
       return connection->close(begun.error());
@@ -141,8 +142,17 @@ void ServerConnection::on_work() {
   });
 }
 
+void ServerConnection::on_reset() {
+  is_reset_due_ = true;
+  on_work();
+}
+
 void ServerConnection::turn() {
   if (is_closed()) return;
+  if (is_reset_due_) {
+    socket()->reset_on_close();
+    return close(connection_error("the connection was reset"));
+  }
   if (codec_ && !is_lingering_) {
     is_receiving_ = true;  // what handlers send now goes out below
     codec_->resume();

@@ -38,7 +38,8 @@ struct ServerCore {
   IoBuffers buffers = {};
   const std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   std::unordered_set<std::shared_ptr<ServerConnection>> connections = {};
-  std::size_t running = 0;  // handlers
+  std::size_t running = 0;     // handlers
+  std::uint64_t accepted = 0;  // connections, ever
   std::function<void()> on_change = {};
 };
 
@@ -77,6 +78,7 @@ class ServerConnection final : public ByteStream, private ServerCodec::Host {
   // ServerCodec::Host.
   void on_request(std::shared_ptr<ServerExchange> exchange) override;
   void on_work() override;
+  void on_reset() override;
 
   /// Finds out, without TLS, whether the client speaks HTTP/2 from the start.
   void choose_codec(std::string_view bytes);
@@ -101,6 +103,7 @@ class ServerConnection final : public ByteStream, private ServerCodec::Host {
   bool is_paused_ = false;
   bool is_draining_ = false;
   bool is_lingering_ = false;
+  bool is_reset_due_ = false;
   bool has_peer_ended_ = false;
 };
 

@@ -92,7 +92,7 @@ Result<void> ServerExchange::add_output(std::string_view piece) {
   if (carrier_ == nullptr || answer_ != Answer::streaming) return gone();
   written_ += piece.size();
   if (declared_length_ && written_ > *declared_length_) {
-    carrier_->on_aborted(*this);
+    abort({});
     return Error{
         .code = ErrorCode::internal,
         .message = base::concat("the answer is longer than its ", *declared_length_, " bytes")};
@@ -104,14 +104,22 @@ Result<void> ServerExchange::add_output(std::string_view piece) {
 
 void ServerExchange::end() {
   if (carrier_ == nullptr || answer_ != Answer::streaming) return;
-  if (declared_length_ && written_ < *declared_length_) return carrier_->on_aborted(*this);
+  if (declared_length_ && written_ < *declared_length_) return abort({});
   answer_ = Answer::complete;
   carrier_->on_output(*this);
 }
 
+void ServerExchange::abort(const Abort& how) {
+  if (carrier_ != nullptr) carrier_->on_aborted(*this, how);
+}
+
+void ServerExchange::close_connection() {
+  if (carrier_ != nullptr && answer_ == Answer::none) carrier_->on_last(*this);
+}
+
 void ServerExchange::finish(const Result<void>& result) {
   if (carrier_ == nullptr) return;
-  if (answer_ == Answer::streaming) return result.ok() ? end() : carrier_->on_aborted(*this);
+  if (answer_ == Answer::streaming) return result.ok() ? end() : abort({});
   if (answer_ == Answer::complete) return;
   ServerResponse response = {.status = 500, .headers = {{"Content-Type", "text/plain"}}};
   if (result.ok()) {

@@ -31,6 +31,19 @@ struct ServerResponse {
   std::string body = {};
 };
 
+/// How an answer is given up. HTTP/1.1 can only end the connection.
+struct Abort {
+  enum class Scope {
+    stream,      ///< This answer alone.
+    later,       ///< This and all later requests of the connection, as if they had not been seen.
+    connection,  ///< All that the connection carries.
+    reset,       ///< The same at once, without order (TCP RST).
+  };
+  Scope scope = Scope::stream;
+  std::uint32_t code = 2;  ///< What HTTP/2 gives as the reason. Default: INTERNAL_ERROR.
+  std::string raw = {};    ///< With `connection`: bytes to send in place of HTTP, for tests.
+};
+
 /// One request being answered: what the codec that carries it and the handler that answers it
 /// share. Loop thread only. Handlers see it as `ServerRequest` and `ResponseWriter`.
 class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
@@ -47,8 +60,10 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
     virtual void on_answer(ServerExchange& exchange) = 0;
     /// `out` has grown, or the answer is complete.
     virtual void on_output(ServerExchange& exchange) = 0;
-    /// The answer cannot be completed.
-    virtual void on_aborted(ServerExchange& exchange) = 0;
+    /// The answer will not be completed.
+    virtual void on_aborted(ServerExchange& exchange, const Abort& how) = 0;
+    /// The connection is to be closed after this answer, whose head is not there yet.
+    virtual void on_last(ServerExchange& exchange) = 0;
     /// Whether enough of the answer waits to be sent.
     [[nodiscard]] virtual bool is_congested(const ServerExchange& exchange) const = 0;
   };
@@ -93,6 +108,8 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void send(ServerResponse response);
   void begin(ServerResponse head, std::optional<std::uint64_t> length);
   void end();
+  void abort(const Abort& how);
+  void close_connection();
 
   std::size_t slot = 0;        // the codec's own
   std::int32_t stream_id = 0;  // of HTTP/2
@@ -222,6 +239,10 @@ class ResponseWriter {
     return {exchange_, piece};
   }
   void end() const { exchange_->end(); }
+  /// Gives the answer up. The client sees that it is not complete.
+  void abort(const Abort& how) const { exchange_->abort(how); }
+  /// Before the answer: it will be the last of its connection, and the client is told so.
+  void close_connection() const { exchange_->close_connection(); }
 
  private:
   std::shared_ptr<ServerExchange> exchange_;

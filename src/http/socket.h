@@ -53,6 +53,8 @@ class Socket {
   virtual void wait_writable(UniqueFunction<void()> ready) = 0;
   /// Tells the peer that nothing more will be written; reading goes on.
   virtual void shutdown_write() noexcept = 0;
+  /// The coming close resets the connection (TCP RST).
+  virtual void reset_on_close() noexcept = 0;
 };
 
 /// A socket of this machine: TCP, or a Unix socket that was accepted.
@@ -69,8 +71,7 @@ class AsioSocket final : public Socket {
   void wait_readable(UniqueFunction<void()> ready) override;
   void wait_writable(UniqueFunction<void()> ready) override;
   void shutdown_write() noexcept override;
-  /// The coming close resets the connection (TCP RST).
-  void reset_on_close() noexcept;
+  void reset_on_close() noexcept override;
 
  private:
   struct State;

@@ -24,6 +24,7 @@ struct MemoryWire {
   int writes = 0;
   bool is_ended_by_client = false;
   bool is_write_shut = false;  ///< The server has said that it sends no more.
+  bool is_reset = false;       ///< It ends the connection without order.
   bool is_closed = false;      ///< By the server.
   UniqueFunction<void()> when_readable = {};
   UniqueFunction<void()> when_writable = {};
@@ -72,6 +73,7 @@ class MemorySocket final : public http::Socket {
     wire_->wake();
   }
   void shutdown_write() noexcept override { wire_->is_write_shut = true; }
+  void reset_on_close() noexcept override { wire_->is_reset = true; }
 
  private:
   std::shared_ptr<MemoryWire> wire_;
