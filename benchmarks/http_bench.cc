@@ -20,9 +20,9 @@
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
 #include "cpu_time.h"
-#include "http/asio_transport.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/sample.h"
+#include "transport/asio_transport.h"
 #include "wire/json.h"
 #include "wire/proto.h"
 

@@ -33,6 +33,6 @@ endfunction()
 
 set(tinker_libraries)
 tinker_library(core LAYERS base async types formats loss)                          # what every other library stands on
-tinker_library(net LAYERS http wire tokenizer USES core)                           # what clients and servers share
+tinker_library(net LAYERS http transport wire tokenizer USES core)                 # what clients and servers share
 tinker_library(client FILE tinker LAYERS api telemetry session client USES net)    # the SDK
 tinker_library(engine LAYERS engine USES core)

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "http/proxy.h"
+#include "transport/proxy.h"
 
 // A proxy on the first line, `NO_PROXY` on the second, the URL of a request on the third.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

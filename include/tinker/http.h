@@ -114,7 +114,7 @@ inline Headers::Iterator Headers::end() const noexcept {
   return {this, entries_.size()};
 }
 
-enum class Method { get, post, put, delete_ };
+enum class Method { get, post, put, delete_, head, options, patch };
 /// "GET", "POST" ...
 std::string_view to_string(Method method) noexcept;
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 
 namespace tinker::client {
 

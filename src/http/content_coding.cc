@@ -179,15 +179,55 @@ Result<std::vector<std::string>> read_codings(std::string_view list) {
   return codings;
 }
 
-}  // namespace
-
-Result<std::string> decode_content(std::string_view encoding, std::string body, std::size_t limit) {
+Result<std::string> decode_all(std::string_view encoding, std::string body, std::size_t limit) {
   TINKER_TRY(const auto codings, read_codings(encoding));
   for (const auto& coding : codings) {
     TINKER_TRY(body, decode_one(coding, std::move(body), limit));
   }
   if (body.size() > limit) return too_long(limit);
   return body;
+}
+
+}  // namespace
+
+Result<std::string> decode_content(std::string_view encoding,
+                                   std::string body,
+                                   std::size_t limit,
+                                   ErrorCode code) {
+  auto decoded = decode_all(encoding, std::move(body), limit);
+  if (decoded.ok()) return decoded;
+  Error error = std::move(decoded).error();
+  error.code = code;
+  return error;
+}
+
+Result<std::string> gzip_compress(std::string_view data, int level) {
+  z_stream stream = {};
+  constexpr int kMemoryLevel = 8;  // zlib's default
+  if (level < Z_BEST_SPEED || level > Z_BEST_COMPRESSION ||
+      ::deflateInit2(
+          &stream, level, Z_DEFLATED, MAX_WBITS + 16, kMemoryLevel, Z_DEFAULT_STRATEGY) != Z_OK) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = base::concat("gzip has no level ", level, ", expected 1 to 9")};
+  }
+  const std::unique_ptr<z_stream, decltype(&::deflateEnd)> owner(&stream, ::deflateEnd);
+  std::string out(::deflateBound(&stream, data.size()), '\0');
+  int status = Z_OK;
+  for (std::size_t used = 0; status == Z_OK; used = stream.total_out) {
+    const std::size_t in_bytes = std::min<std::size_t>(data.size(), kMaxStepBytes);
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib reads only, its type is from C.
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+    stream.avail_in = static_cast<uInt>(in_bytes);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + used);
+    stream.avail_out = static_cast<uInt>(std::min(out.size() - used, kMaxStepBytes));
+    status = ::deflate(&stream, in_bytes == data.size() ? Z_FINISH : Z_NO_FLUSH);
+    data.remove_prefix(in_bytes - stream.avail_in);
+  }
+  if (status != Z_STREAM_END) {
+    return Error{.code = ErrorCode::internal, .message = "zlib cannot compress"};
+  }
+  out.resize(stream.total_out);
+  return out;
 }
 
 Result<std::string> zstd_compress(std::string_view data, int level) {

@@ -62,6 +62,9 @@ std::string_view to_string(Method method) noexcept {
     case Method::post: return "POST";
     case Method::put: return "PUT";
     case Method::delete_: return "DELETE";
+    case Method::head: return "HEAD";
+    case Method::options: return "OPTIONS";
+    case Method::patch: return "PATCH";
   }
   return "GET";
 }

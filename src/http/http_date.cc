@@ -155,6 +155,30 @@ class DateReader {
 
 }  // namespace
 
+std::string format_http_date(chrono::sys_seconds time) {
+  static constexpr std::string_view kDays = "SunMonTueWedThuFriSat";
+  static constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  const auto day = chrono::floor<chrono::days>(time);
+  const chrono::year_month_day date(day);
+  const chrono::hh_mm_ss clock(time - day);
+  std::string out(kDays.substr(std::size_t{3} * chrono::weekday(day).c_encoding(), 3));
+  const auto digits = [&out](auto number, int width, char after) {
+    std::string text(static_cast<std::size_t>(width), '0');
+    for (auto at = text.rbegin(); at != text.rend(); ++at, number /= 10) {
+      *at = static_cast<char>('0' + number % 10);
+    }
+    out.append(text) += after;
+  };
+  out.append(", ");
+  digits(static_cast<unsigned>(date.day()), 2, ' ');
+  out.append(kMonths.substr(std::size_t{3} * (static_cast<unsigned>(date.month()) - 1), 3)) += ' ';
+  digits(static_cast<int>(date.year()), 4, ' ');
+  digits(clock.hours().count(), 2, ':');
+  digits(clock.minutes().count(), 2, ':');
+  digits(clock.seconds().count(), 2, ' ');
+  return out.append("GMT");
+}
+
 std::optional<chrono::sys_seconds> parse_http_date(std::string_view text) {
   constexpr std::string_view kSeparators = " ,\t";
   DateReader reader;

@@ -5,24 +5,27 @@
 #include <cstring>
 #include <system_error>
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "base/strings.h"
 #include "http/ascii.h"
-#include "http/exchange.h"
+#include "http/message.h"
 
 namespace tinker::http {
 
 namespace asio = boost::asio;
+using asio::generic::stream_protocol;
 using asio::ip::tcp;
 
 /// Shared with what waits, so that a callback never meets a socket that has died.
-struct Socket::State {
+struct AsioSocket::State {
   explicit State(asio::io_context& io) : socket(io) {}
-  tcp::socket socket;
+  stream_protocol::socket socket;
 };
 
 namespace {
@@ -75,14 +78,32 @@ std::string error_text(int error) {
   return text;
 }
 
-Socket::Socket(asio::io_context& io) : state_(std::make_shared<State>(io)) {}
-Socket::~Socket() {
-  if (state_) close();
+AsioSocket::AsioSocket(asio::io_context& io) : state_(std::make_shared<State>(io)) {}
+
+AsioSocket::AsioSocket(asio::io_context& io, base::FileDescriptor accepted) : AsioSocket(io) {
+  sockaddr_storage local = {};
+  socklen_t size = sizeof local;
+  ::getsockname(accepted.get(), reinterpret_cast<sockaddr*>(&local), &size);
+  if (local.ss_family != AF_UNIX) {
+    const int on = 1;
+    ::setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  boost::system::error_code ignored;  // a socket that cannot be used fails at its first use
+  // NOLINTBEGIN(bugprone-unused-return-value): they give back the error that they also store.
+  (void)state_->socket.assign(stream_protocol(local.ss_family, 0), accepted.release(), ignored);
+  (void)state_->socket.native_non_blocking(true, ignored);
+  // NOLINTEND(bugprone-unused-return-value)
 }
 
-void Socket::connect(const Address& address, UniqueFunction<void(Result<void>)> done) {
+AsioSocket::~AsioSocket() {
+  boost::system::error_code ignored;
+  // NOLINTNEXTLINE(bugprone-unused-return-value): it gives back what it also stores.
+  (void)state_->socket.close(ignored);
+}
+
+void AsioSocket::connect(const Address& address, UniqueFunction<void(Result<void>)> done) {
   boost::system::error_code ec;
-  tcp::socket& socket = state_->socket;
+  auto& socket = state_->socket;
   // NOLINTBEGIN(bugprone-unused-return-value): they give back the error that they also store.
   (void)socket.open(address.is_v6 ? tcp::v6() : tcp::v4(), ec);
   if (!ec) (void)socket.native_non_blocking(true, ec);
@@ -101,19 +122,19 @@ void Socket::connect(const Address& address, UniqueFunction<void(Result<void>)> 
       });
 }
 
-Socket::Progress Socket::read(std::span<char> buffer) noexcept {
+Socket::Progress AsioSocket::read(std::span<char> buffer) noexcept {
   const int fd = state_->socket.native_handle();
   return progress_of(uninterrupted([&] { return ::recv(fd, buffer.data(), buffer.size(), 0); }));
 }
 
-Socket::Progress Socket::write(std::string_view data) noexcept {
+Socket::Progress AsioSocket::write(std::string_view data) noexcept {
   const int fd = state_->socket.native_handle();
   return progress_of(
       uninterrupted([&] { return ::send(fd, data.data(), data.size(), MSG_NOSIGNAL); }));
 }
 
-void Socket::wait_readable(UniqueFunction<void()> ready) {
-  state_->socket.async_wait(tcp::socket::wait_read,
+void AsioSocket::wait_readable(UniqueFunction<void()> ready) {
+  state_->socket.async_wait(stream_protocol::socket::wait_read,
                             [state = std::weak_ptr(state_), ready = std::move(ready)](
                                 const boost::system::error_code& error) mutable {
                               if (!state.expired() && error != asio::error::operation_aborted)
@@ -121,8 +142,8 @@ void Socket::wait_readable(UniqueFunction<void()> ready) {
                             });
 }
 
-void Socket::wait_writable(UniqueFunction<void()> ready) {
-  state_->socket.async_wait(tcp::socket::wait_write,
+void AsioSocket::wait_writable(UniqueFunction<void()> ready) {
+  state_->socket.async_wait(stream_protocol::socket::wait_write,
                             [state = std::weak_ptr(state_), ready = std::move(ready)](
                                 const boost::system::error_code& error) mutable {
                               if (!state.expired() && error != asio::error::operation_aborted)
@@ -130,10 +151,13 @@ void Socket::wait_writable(UniqueFunction<void()> ready) {
                             });
 }
 
-void Socket::close() noexcept {
-  boost::system::error_code ignored;
-  // NOLINTNEXTLINE(bugprone-unused-return-value): it gives back what it also stores.
-  (void)state_->socket.close(ignored);
+void AsioSocket::shutdown_write() noexcept {
+  ::shutdown(state_->socket.native_handle(), SHUT_WR);
+}
+
+void AsioSocket::reset_on_close() noexcept {
+  const linger now = {.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(state_->socket.native_handle(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
 }  // namespace tinker::http

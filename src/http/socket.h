@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "tinker/result.h"
 #include "tinker/unique_function.h"
 
@@ -17,7 +18,7 @@ class io_context;  // NOLINT(readability-identifier-naming): Asio's name.
 
 namespace tinker::http {
 
-/// Where a socket connects to: an IPv4 or IPv6 address with its port.
+/// The address of a TCP socket: an IPv4 or IPv6 address with its port.
 struct Address {
   std::array<unsigned char, 16> bytes = {};  // network order; IPv4 has 4
   bool is_v6 = false;
@@ -29,8 +30,8 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-/// A TCP socket that never blocks. Loop thread only. Callbacks come later, never inside a call, and
-/// not after the socket has died.
+/// One end of a connection; its calls never block. Loop thread only. Callbacks come later, never
+/// inside a call, and not after the socket has died.
 class Socket {
  public:
   enum class Status { ok, would_block, ended, failed };
@@ -40,18 +41,37 @@ class Socket {
     int error = 0;  // an errno, with `failed`
   };
 
-  explicit Socket(boost::asio::io_context& io);
+  Socket() = default;
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
-  ~Socket();
+  virtual ~Socket() = default;
+
+  virtual Progress read(std::span<char> buffer) noexcept = 0;
+  virtual Progress write(std::string_view data) noexcept = 0;
+  /// Calls `ready` once there is something to read, the end included.
+  virtual void wait_readable(UniqueFunction<void()> ready) = 0;
+  virtual void wait_writable(UniqueFunction<void()> ready) = 0;
+  /// Tells the peer that nothing more will be written; reading goes on.
+  virtual void shutdown_write() noexcept = 0;
+  /// The coming close resets the connection (TCP RST).
+  virtual void reset_on_close() noexcept = 0;
+};
+
+/// A socket of this machine: TCP, or a Unix socket that was accepted.
+class AsioSocket final : public Socket {
+ public:
+  explicit AsioSocket(boost::asio::io_context& io);
+  /// Takes over an accepted connection.
+  AsioSocket(boost::asio::io_context& io, base::FileDescriptor accepted);
+  ~AsioSocket() override;
 
   void connect(const Address& address, UniqueFunction<void(Result<void>)> done);
-  Progress read(std::span<char> buffer) noexcept;
-  Progress write(std::string_view data) noexcept;
-  /// Calls `ready` once there is something to read, the end included.
-  void wait_readable(UniqueFunction<void()> ready);
-  void wait_writable(UniqueFunction<void()> ready);
-  void close() noexcept;
+  Progress read(std::span<char> buffer) noexcept override;
+  Progress write(std::string_view data) noexcept override;
+  void wait_readable(UniqueFunction<void()> ready) override;
+  void wait_writable(UniqueFunction<void()> ready) override;
+  void shutdown_write() noexcept override;
+  void reset_on_close() noexcept override;
 
  private:
   struct State;

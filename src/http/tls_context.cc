@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "http/ascii.h"
+#include "http/tls_session.h"
 
 namespace tinker::http {
 
@@ -48,6 +49,8 @@ Result<void> TlsContext::configure(const TlsOptions& options) {
   // Idle connections then hold no buffers.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_set_cert_verify_callback(context, TlsSession::verify_certificate, nullptr);
+  SSL_CTX_sess_set_new_cb(context, TlsSession::keep_session);
   for (const auto& text : options.pinned_keys) {
     TINKER_TRY(const Digest pin, parse_pin(text));
     pins_.push_back(pin);

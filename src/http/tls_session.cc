@@ -10,10 +10,18 @@
 #include <openssl/x509v3.h>
 
 #include "base/strings.h"
-#include "http/exchange.h"
+#include "http/message.h"
 #include "http/url.h"
 
 namespace tinker::http {
+
+namespace {
+
+Error cannot_open() {
+  return {.code = ErrorCode::internal, .message = "OpenSSL cannot make a TLS session"};
+}
+
+}  // namespace
 
 /// What OpenSSL calls. Its memory BIO would do, but copies once more and clears all it ever held on
 /// each reset.
@@ -55,19 +63,19 @@ struct TlsSession::Callbacks {
     }();
     return the_method;
   }
-
-  static int verify(X509_STORE_CTX* store, void*) {
-    const auto* ssl =
-        static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-    return self(ssl).is_trusted(store) ? 1 : 0;
-  }
-
-  static int keep_session(SSL* ssl, SSL_SESSION* session) {
-    const TlsSession& me = self(ssl);
-    me.context_->keep_session(me.server_, session);
-    return 1;  // ours now
-  }
 };
+
+int TlsSession::verify_certificate(x509_store_ctx_st* store, void*) {
+  const auto* ssl =
+      static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  return Callbacks::self(ssl).is_trusted(store) ? 1 : 0;
+}
+
+int TlsSession::keep_session(ssl_st* ssl, ssl_session_st* session) {
+  const TlsSession& me = Callbacks::self(ssl);
+  me.context_->keep_session(me.server_, session);
+  return 1;  // ours now
+}
 
 void TlsSession::Free::operator()(ssl_st* ssl) const noexcept {
   SSL_free(ssl);
@@ -77,41 +85,49 @@ TlsSession::TlsSession(std::shared_ptr<TlsContext> context, std::string host, Pe
     : context_(std::move(context)), host_(std::move(host)), peer_(peer) {}
 TlsSession::~TlsSession() = default;
 
-Result<std::unique_ptr<TlsSession>> TlsSession::create(std::shared_ptr<TlsContext> context,
-                                                       std::string host,
-                                                       std::uint16_t port,
-                                                       Peer peer) {
+Result<std::unique_ptr<TlsSession>> TlsSession::connect(std::shared_ptr<TlsContext> context,
+                                                        std::string host,
+                                                        std::uint16_t port,
+                                                        Peer peer) {
   std::unique_ptr<TlsSession> session(new TlsSession(std::move(context), std::move(host), peer));
   // What one kind of peer was trusted for does not count for another.
   session->server_ = base::concat(session->host_, ':', port, '/', static_cast<int>(peer));
-  TINKER_TRY(session->configure());
+  TINKER_TRY(session->open(session->context_->native()));
+  TINKER_TRY(session->configure_client());
   return session;
 }
 
-Result<void> TlsSession::configure() {
-  const Error failure = {.code = ErrorCode::internal,
-                         .message = "OpenSSL cannot make a TLS session"};
-  SSL_CTX* const shared = context_->native();
-  SSL_CTX_set_cert_verify_callback(shared, Callbacks::verify, nullptr);
-  SSL_CTX_sess_set_new_cb(shared, Callbacks::keep_session);
-  ssl_.reset(SSL_new(shared));
+Result<std::unique_ptr<TlsSession>> TlsSession::accept(const TlsServerContext& context) {
+  std::unique_ptr<TlsSession> session(new TlsSession(nullptr, std::string(), Peer::origin));
+  TINKER_TRY(session->open(context.native()));
+  SSL_set_accept_state(session->ssl_.get());
+  return session;
+}
+
+Result<void> TlsSession::open(ssl_ctx_st* context) {
+  ssl_.reset(SSL_new(context));
   BIO* const bio = BIO_new(Callbacks::method());
-  if (!ssl_ || bio == nullptr) return failure;
+  if (!ssl_ || bio == nullptr) return cannot_open();
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
-  SSL_set_connect_state(ssl_.get());
+  return {};
+}
 
+Result<void> TlsSession::configure_client() {
+  SSL_set_connect_state(ssl_.get());
   using namespace std::string_view_literals;
   const auto protocols = peer_ == Peer::origin ? "\x02h2\x08http/1.1"sv : "\x08http/1.1"sv;
   if (SSL_set_alpn_protos(ssl_.get(),
                           reinterpret_cast<const unsigned char*>(protocols.data()),
                           static_cast<unsigned int>(protocols.size())) != 0) {
-    return failure;
+    return cannot_open();
   }
   const std::string name = sni_host(host_);
-  if (!name.empty() && SSL_set_tlsext_host_name(ssl_.get(), name.c_str()) != 1) return failure;
+  if (!name.empty() && SSL_set_tlsext_host_name(ssl_.get(), name.c_str()) != 1) {
+    return cannot_open();
+  }
   if (SSL_SESSION* const session = context_->find_session(server_)) {
     SSL_set_session(ssl_.get(), session);
   }
@@ -255,12 +271,13 @@ Error TlsSession::describe_failure(int ssl_error) const {
     return {.code = ErrorCode::connection_failed,
             .message = describe_certificate(SSL_get_verify_result(ssl_.get()))};
   }
-  const char* const what =
-      is_established_ ? "TLS: connection to host " : "TLS: handshake with host ";
-  if (reason == nullptr) {
-    return connection_error(base::concat(what, host_, " failed (", ssl_error, ")"));
-  }
-  return connection_error(base::concat(what, host_, " failed: ", reason));
+  const std::string what =
+      base::concat(is_established_ ? "TLS: connection to " : "TLS: handshake with ",
+                   host_.empty() ? "the client" : "host ",
+                   host_,
+                   " failed");
+  if (reason == nullptr) return connection_error(base::concat(what, " (", ssl_error, ")"));
+  return connection_error(base::concat(what, ": ", reason));
 }
 
 std::string TlsSession::describe_certificate(long reason) const {

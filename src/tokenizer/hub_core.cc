@@ -9,7 +9,7 @@
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "http/ascii.h"
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 #include "http/content_range.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"

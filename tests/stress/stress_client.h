@@ -7,9 +7,9 @@
 #include "api/api_client.h"
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
-#include "http/asio_transport.h"
 #include "stress/server_process.h"
 #include "tinker/runtime.h"
+#include "transport/asio_transport.h"
 
 namespace tinker::stress {
 

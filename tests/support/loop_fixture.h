@@ -9,7 +9,7 @@
 
 #include "async/asio_loop.h"
 #include "async/thread_pool.h"
-#include "http/asio_transport.h"
+#include "transport/asio_transport.h"
 
 namespace tinker::testing {
 

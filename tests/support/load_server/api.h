@@ -44,7 +44,6 @@ struct ServerOptions {
   std::string fault_path = {};       ///< Only of those whose path ends so,
   std::uint64_t fault_count = std::numeric_limits<std::uint64_t>::max();  ///< and of the first.
   std::uint64_t seed = 1;
-  std::size_t close_after = 0;  ///< Answers per HTTP/1 connection; 0: any number.
   std::uint32_t max_streams = 1000;
 };
 

@@ -1,175 +1,107 @@
 #include "support/load_server/load_server.h"
 
-#include <array>
-#include <csignal>
-#include <queue>
-#include <unordered_map>
-#include <vector>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 
-#include <arpa/inet.h>
-#include <sys/epoll.h>
+#include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
-#include "base/file_descriptor.h"
+#include "async/asio_loop.h"
 #include "base/strings.h"
-#include "support/load_server/certificate.h"
-#include "support/load_server/connection.h"
+#include "http/server.h"
+#include "support/certificates.h"
+#include "support/load_server/serve.h"
 #include "tinker/check.h"
 
 namespace tinker::load_server {
 
 namespace {
 
-constexpr int kBacklog = 4096;
-constexpr std::size_t kScratch = std::size_t{64} << 10U;
-
-struct Listener {
-  base::FileDescriptor fd;
-  std::uint16_t port = 0;
-
-  Listener() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): how sockets take addresses.
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    TINKER_CHECK(::bind(fd.get(), any, size) == 0);
-    TINKER_CHECK(::listen(fd.get(), kBacklog) == 0);
-    TINKER_CHECK(::getsockname(fd.get(), any, &size) == 0);
-    port = ntohs(address.sin_port);
+/// An authority made on the spot, and what a server on this machine needs to be trusted by those
+/// who trust it. Gone with this object.
+class Certificates {
+ public:
+  Certificates() {
+    folder_ = (std::filesystem::temp_directory_path() / "tinker-load-XXXXXX").string();
+    TINKER_CHECK(::mkdtemp(folder_.data()) != nullptr);
+    const auto authority = testing::make_authority("tinker test authority");
+    const auto server =
+        testing::make_identity({.alt_names = "DNS:localhost,IP:127.0.0.1,IP:::1"}, &authority);
+    authority.write_certificate(ca_file());
+    server.write_certificate(identity().certificate_file);
+    server.write_key(identity().key_file);
   }
+  Certificates(const Certificates&) = delete;
+  Certificates& operator=(const Certificates&) = delete;
+  ~Certificates() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  [[nodiscard]] std::string ca_file() const { return folder_ + "/ca.pem"; }
+  [[nodiscard]] http::TlsIdentity identity() const {
+    return {.certificate_file = folder_ + "/server.pem", .key_file = folder_ + "/key.pem"};
+  }
+
+ private:
+  std::string folder_;
 };
 
-struct Timer {
-  Time when = {};
-  std::uint64_t connection = 0;
-  std::uint32_t tag = 0;
-  friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
-};
+async::Task<> stop(std::shared_ptr<async::AsioLoop> loop, std::shared_ptr<http::Server> server) {
+  auto drained = async::until(server->drain(std::chrono::milliseconds(0)));
+  const auto end = co_await drained;
+  loop->stop();
+  co_return end;
+}
 
 }  // namespace
 
-class LoadServer::Impl final : public Host {
+class LoadServer::Impl {
  public:
-  explicit Impl(ServerOptions options) : api_(std::move(options)) {
-    watch(plain_.fd.get(), EPOLLIN, kPlainId);
-    watch(secure_.fd.get(), EPOLLIN, kSecureId);
+  explicit Impl(ServerOptions options) : service_(std::make_shared<Service>(std::move(options))) {
+    // Clients are as slow as a test wants them to be.
+    constexpr auto kPatience = std::chrono::hours(1);
+    const http::ServerOptions served = {
+        .limits = {.max_streams = service_->api.options().max_streams,
+                   .times = {.idle = kPatience, .write = kPatience}},
+        .max_connections = 100'000};
+    const auto handler = [service = service_, this](http::ServerRequest request,
+                                                    http::ResponseWriter writer) {
+      service->api.connections().accepted = server_->accepted();
+      service->api.connections().open = server_->connections();
+      return serve(service, std::move(request), std::move(writer));
+    };
+    server_ = http::Server::create(loop_, handler, served);
+    port_ = server_->listen({}, std::nullopt).value();
+    tls_port_ = server_->listen({}, certificates_.identity()).value();
   }
 
   void run(int stop_fd) {
-    // TLS writes to a socket that is gone are ordinary here.
-    sigset_t pipe = {};
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
-    watch(stop_fd, EPOLLIN, kStopId);
-    std::array<epoll_event, 256> events = {};
-    while (true) {
-      const int count = ::epoll_wait(
-          epoll_.get(), events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
-      now_ = std::chrono::steady_clock::now();
-      for (int i = 0; i < count; ++i) {
-        const auto id = events.at(static_cast<std::size_t>(i)).data.u64;
-        if (id == kStopId) return;
-        handle(id);
-      }
-      if (api_.take_release()) release();
-      fire_timers();
-    }
+    std::thread watch([this, stop_fd] {
+      pollfd poll = {.fd = stop_fd, .events = POLLIN, .revents = 0};
+      ::poll(&poll, 1, -1);
+      loop_->post([this] {
+        async::run_detached<void>(
+            loop_, std::make_shared<async::Scope>(), stop(loop_, server_), [](const auto&) {});
+      });
+    });
+    loop_->run();
+    watch.join();
   }
 
-  void wake_after(std::chrono::milliseconds delay,
-                  std::uint64_t connection,
-                  std::uint32_t tag) override {
-    timers_.push({.when = now_ + delay, .connection = connection, .tag = tag});
-  }
-  void hold(std::uint64_t connection, std::uint32_t tag) override {
-    held_.push_back({.connection = connection, .tag = tag});
-    api_.connections().held = held_.size();
-  }
-  [[nodiscard]] Time now() const override { return now_; }
-  Api& api() override { return api_; }
-
-  [[nodiscard]] const Listener& plain() const noexcept { return plain_; }
-  [[nodiscard]] const Listener& secure() const noexcept { return secure_; }
-  [[nodiscard]] const ServerTls& tls() const noexcept { return tls_; }
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
+  [[nodiscard]] std::uint16_t tls_port() const noexcept { return tls_port_; }
+  [[nodiscard]] std::string ca_file() const { return certificates_.ca_file(); }
 
  private:
-  static constexpr std::uint64_t kPlainId = 0;
-  static constexpr std::uint64_t kSecureId = 1;
-  static constexpr std::uint64_t kStopId = 2;
-
-  void watch(int fd, std::uint32_t events, std::uint64_t id) {
-    epoll_event event = {.events = events, .data = {.u64 = id}};
-    TINKER_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
-  }
-
-  [[nodiscard]] int milliseconds_to_wait() const {
-    if (timers_.empty()) return -1;
-    const auto wait = timers_.top().when - std::chrono::steady_clock::now();
-    const auto whole = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-    return static_cast<int>(std::max<std::int64_t>(whole, 0));
-  }
-
-  void handle(std::uint64_t id) {
-    if (id == kPlainId) return accept_all(plain_, nullptr);
-    if (id == kSecureId) return accept_all(secure_, tls_.context());
-    const auto found = connections_.find(id);
-    if (found == connections_.end()) return;
-    found->second.on_io(scratch_);
-    drop_if_closed(found);
-  }
-
-  void accept_all(const Listener& listener, ssl_ctx_st* tls) {
-    while (true) {
-      base::FileDescriptor fd(
-          ::accept4(listener.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!fd.is_open()) return;
-      const auto id = ++last_id_;
-      // Edge-triggered in both directions: never changed again.
-      watch(fd.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, id);
-      connections_.try_emplace(id, *this, id, Socket(std::move(fd), tls));
-      ++api_.connections().accepted;
-      ++api_.connections().open;
-    }
-  }
-
-  void release() {
-    for (const auto& timer : std::exchange(held_, {})) timers_.push(timer);
-    api_.connections().held = 0;
-  }
-
-  void fire_timers() {
-    while (!timers_.empty() && timers_.top().when <= now_) {
-      const Timer timer = timers_.top();
-      timers_.pop();
-      const auto found = connections_.find(timer.connection);
-      if (found == connections_.end()) continue;
-      found->second.on_timer(timer.tag);
-      drop_if_closed(found);
-    }
-  }
-
-  using Connections = std::unordered_map<std::uint64_t, Connection>;
-  void drop_if_closed(Connections::iterator at) {
-    if (!at->second.is_closed()) return;
-    connections_.erase(at);
-    --api_.connections().open;
-  }
-
-  Api api_;
-  ServerTls tls_;
-  Listener plain_;
-  Listener secure_;
-  base::FileDescriptor epoll_{::epoll_create1(EPOLL_CLOEXEC)};
-  Time now_ = std::chrono::steady_clock::now();
-  std::uint64_t last_id_ = kStopId;
-  Connections connections_;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::vector<Timer> held_;
-  std::vector<char> scratch_ = std::vector<char>(kScratch);
+  Certificates certificates_;
+  std::shared_ptr<Service> service_;
+  std::shared_ptr<async::AsioLoop> loop_ = async::AsioLoop::create();
+  std::shared_ptr<http::Server> server_;
+  std::uint16_t port_ = 0;
+  std::uint16_t tls_port_ = 0;
 };
 
 LoadServer::LoadServer() : LoadServer(ServerOptions()) {}
@@ -193,13 +125,13 @@ void LoadServer::run(int stop_fd) {
 }
 
 std::uint16_t LoadServer::port() const noexcept {
-  return impl_->plain().port;
+  return impl_->port();
 }
 std::uint16_t LoadServer::tls_port() const noexcept {
-  return impl_->secure().port;
+  return impl_->tls_port();
 }
-const std::string& LoadServer::ca_file() const noexcept {
-  return impl_->tls().ca_file();
+std::string LoadServer::ca_file() const {
+  return impl_->ca_file();
 }
 std::string LoadServer::url() const {
   return base::concat("http://127.0.0.1:", port());

@@ -26,7 +26,7 @@ class LoadServer {
 
   [[nodiscard]] std::uint16_t port() const noexcept;
   [[nodiscard]] std::uint16_t tls_port() const noexcept;
-  [[nodiscard]] const std::string& ca_file() const noexcept;
+  [[nodiscard]] std::string ca_file() const;
   [[nodiscard]] std::string url() const;
   [[nodiscard]] std::string tls_url() const;
 

@@ -1,8 +1,7 @@
 // The load server as a process: prints where it listens, serves until its standard input ends.
 //
 //     tinker_load_server [--poll-ms MIN-MAX] [--client-config JSON] [--fault PLAN]
-//                        [--fault-path SUFFIX] [--fault-count N] [--seed N] [--close-after N]
-//                        [--max-streams N]
+//                        [--fault-path SUFFIX] [--fault-count N] [--seed N] [--max-streams N]
 
 #include <charconv>
 #include <cstdio>
@@ -34,8 +33,6 @@ bool read_option(std::string_view name, std::string_view value, ServerOptions& o
     return read_number(value, options.fault_count);
   } else if (name == "--seed") {
     return read_number(value, options.seed);
-  } else if (name == "--close-after") {
-    return read_number(value, options.close_after);
   } else if (name == "--max-streams") {
     return read_number(value, options.max_streams);
   } else if (name == "--poll-ms") {

@@ -1,6 +1,7 @@
 #include "http/content_coding.h"
 
 #include <limits>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::IsError;
+using testing::IsOk;
 using testing::IsOkAndHolds;
 using ::testing::Not;
 
@@ -244,6 +246,29 @@ TEST(ZstdCompress, RefusesLevelsThatDoNotExist) {
               IsError(ErrorCode::invalid_argument, HasSubstr("no level 23")));
   EXPECT_THAT(zstd_compress("x", std::numeric_limits<int>::min()),
               IsError(ErrorCode::invalid_argument, HasSubstr("no level -2147483648")));
+}
+
+TEST(ContentCoding, WritesGzipThatItReads) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += std::to_string(i * 7919 % 1000);
+  for (const std::string& data : {std::string(), std::string("a"), text}) {
+    for (const int level : {1, 6, 9}) {
+      const auto packed = gzip_compress(data, level);
+      ASSERT_THAT(packed, IsOk());
+      EXPECT_THAT(decode_content("gzip", *packed, data.size()), IsOkAndHolds(data));
+    }
+  }
+  EXPECT_LT(gzip_compress(text, 6)->size(), text.size());
+}
+
+TEST(ContentCoding, SaysWhichLevelsGzipHas) {
+  EXPECT_THAT(gzip_compress("a", 0), IsError(ErrorCode::invalid_argument, HasSubstr("level 0")));
+  EXPECT_THAT(gzip_compress("a", 10), IsError(ErrorCode::invalid_argument, HasSubstr("1 to 9")));
+}
+
+TEST(ContentCoding, FailsWithTheCodeThatIsWanted) {
+  EXPECT_THAT(decode_content("gzip", "no gzip", 100, ErrorCode::bad_request),
+              IsError(ErrorCode::bad_request, HasSubstr("gzip")));
 }
 
 }  // namespace

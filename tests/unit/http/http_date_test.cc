@@ -1,5 +1,8 @@
 #include "http/http_date.h"
 
+#include <chrono>
+#include <cstdint>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,6 +108,21 @@ TEST(HttpDate, RefusesWhatIsNoDate) {
                            "06-Nov-94",
                            "06 Nov 1994 08:49:37 \x01"}) {
     EXPECT_EQ(parse_http_date(text), std::nullopt) << text;
+  }
+}
+
+TEST(HttpDate, IsWrittenAsTheStandardHasIt) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(format_http_date(std::chrono::sys_days(1994y / 11 / 6) + 8h + 49min + 37s),
+            "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(format_http_date(std::chrono::sys_days(2024y / 2 / 29) + 23h + 59min + 59s),
+            "Thu, 29 Feb 2024 23:59:59 GMT");
+}
+
+TEST(HttpDate, IsReadAsItWasWritten) {
+  for (std::int64_t second = 0; second < 4'000'000'000; second += 12'345'679) {
+    const std::chrono::sys_seconds time{std::chrono::seconds(second)};
+    EXPECT_EQ(parse_http_date(format_http_date(time)), time);
   }
 }
 

@@ -111,7 +111,7 @@ class TlsSessionTest : public ::testing::Test {
   std::unique_ptr<TlsSession> session_to(const std::string& host,
                                          std::shared_ptr<TlsContext> with,
                                          TlsSession::Peer peer = TlsSession::Peer::origin) {
-    return TlsSession::create(std::move(with), host, 443, peer).value();
+    return TlsSession::connect(std::move(with), host, 443, peer).value();
   }
   /// Carries bytes to and fro until both are quiet; plain text from the server.
   static Result<std::string> pump(TlsSession& session,

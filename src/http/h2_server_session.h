@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/server_codec.h"
+
+struct nghttp2_session;
+
+namespace tinker::http {
+
+/// HTTP/2: many requests at a time, each a stream.
+class H2ServerSession final : public ServerCodec, private ServerExchange::Carrier {
+ public:
+  explicit H2ServerSession(const Setup& setup);
+  ~H2ServerSession() override;
+
+  void receive(std::string_view bytes) override;
+  void resume() override {}
+  /// Always: flow control and the limits on streams bound what can come.
+  [[nodiscard]] bool has_room() const override { return true; }
+  [[nodiscard]] std::string_view output() override;
+  void wrote(std::size_t bytes) override;
+  void end(const Error& reason) override;
+  void drain() override;
+  [[nodiscard]] bool is_done() const override;
+  [[nodiscard]] TimePoint deadline() const override;
+  void on_deadline(TimePoint now) override;
+
+ private:
+  struct Callbacks;
+  struct Free {
+    void operator()(nghttp2_session* session) const noexcept;
+  };
+  /// One request's state beside its exchange.
+  struct Stream {
+    std::shared_ptr<ServerExchange> exchange;
+    std::size_t head_bytes = 0;
+    Refusal refusal = {.status = 0};  // status 0: none
+    std::uint64_t body_bytes = 0;
+    std::uint64_t moved_bytes = 0;  // body and answer, at the last look
+    std::uint64_t sent_bytes = 0;   // of the answer
+    std::size_t out_at = 0;         // what of `ServerExchange::out` was sent
+    TimePoint since = {};
+    bool is_head_complete = false;
+    bool has_data = false;  // the answer has a body
+  };
+
+  // ServerExchange::Carrier.
+  void on_body_wanted(ServerExchange& exchange) override;
+  void on_body_taken(ServerExchange& exchange, std::size_t bytes) override;
+  void on_answer(ServerExchange& exchange) override;
+  void on_output(ServerExchange& exchange) override;
+  void on_aborted(ServerExchange& exchange, const Abort& how) override;
+  void on_last(ServerExchange& exchange) override;
+  [[nodiscard]] bool is_congested(const ServerExchange& exchange) const override;
+
+  void begin_session();
+  Stream* find(std::int32_t id) const;
+  void add_stream(std::int32_t id);
+  void add_field(Stream& stream, std::string_view name, std::string_view value);
+  void on_head(Stream& stream, bool is_end);
+  void on_data(Stream& stream, std::string_view bytes);
+  void on_closed(std::int32_t id, std::uint32_t code);
+  void start_ready();
+  void refuse(Stream& stream, const Refusal& refusal);
+  void submit(const ServerExchange& exchange, bool has_body);
+  void reset(std::int32_t id, std::uint32_t code);
+  /// Counts a frame that costs the peer nothing and us something; false when it is one too many.
+  bool spend();
+  void terminate(std::uint32_t code);
+  /// Takes no requests after stream `last`.
+  void go_away(std::int32_t last);
+  void check_stream(Stream& stream, TimePoint now);
+  void work();
+
+  Host& host_;
+  const ServerLimits& limits_;
+  ServerClock& clock_;
+  Peer peer_;
+  std::unique_ptr<nghttp2_session, Free> session_;
+  std::vector<std::unique_ptr<Stream>> streams_;        // by `ServerExchange::slot`
+  std::vector<std::shared_ptr<ServerExchange>> ready_;  // whose handlers are to be started
+  std::string out_;
+  std::size_t out_sent_ = 0;
+  std::string raw_;      // to follow all frames
+  TimePoint since_;      // the last stream ended, or the session began
+  TimePoint next_look_;  // at streams that may be slow
+  double tokens_;        // for frames that `spend` counts
+  TimePoint tokens_at_;
+  bool is_first_ = true;  // no request came yet
+  bool is_receiving_ = false;
+  bool is_draining_ = false;
+  bool is_over_ = false;
+};
+
+}  // namespace tinker::http
