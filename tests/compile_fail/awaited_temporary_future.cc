@@ -1,13 +1,19 @@
-// Who awaits a future gives it away, and says so.
-#include <utility>
+// g++ 12 destroys the arguments of a call inside a `co_await` expression twice.
+#include <string>
 
 #include "tinker/future.h"
 
-tinker::Future<int> increment(tinker::Future<int> future) {
+struct Options {
+  std::string name = {};
+};
+tinker::Future<int> start(Options options);
+
+tinker::Future<int> increment() {
 #ifndef CONTROL
-  const auto value = co_await future;
+  const auto value = co_await start({.name = "x"});
 #else
-  const auto value = co_await std::move(future);
+  auto starting = start({.name = "x"});
+  const auto value = co_await starting;
 #endif
   co_return *value + 1;
 }

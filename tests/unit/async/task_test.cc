@@ -148,7 +148,7 @@ TEST_F(TaskTest, LetsGoOfAllItHeldBeforeItsResultIsSeen) {
   const auto held = std::make_shared<int>(7);
   auto future = spawn(holding(held));
   long seen = 0;
-  auto observed = future.then([&](Result<int> r) {
+  auto observed = std::move(future).then([&](Result<int> r) {
     seen = held.use_count();
     return r;
   });
