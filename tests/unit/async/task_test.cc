@@ -334,6 +334,14 @@ Task<int> answer_of(Future<int> future) {
   co_return value + 1;
 }
 
+TEST_F(TaskTest, IsToldThatAFutureWasTaken) {
+  auto future = Future<int>::ready(1);
+  EXPECT_THAT(future.get(), IsOkAndHolds(1));
+
+  EXPECT_THAT(spawn(answer_of(std::move(future))).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("taken already")));
+}
+
 TEST_F(TaskTest, AwaitsFutures) {
   Promise<int> promise;
   auto later = spawn(answer_of(promise.future()));
