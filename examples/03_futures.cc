@@ -26,14 +26,16 @@ tinker::Future<int> square(const tinker::Runtime& runtime, int number) {
   return future;
 }
 
+//! [coroutine]
 // Both squares are under way before the first is waited for.
 tinker::Future<int> sum_of_squares(tinker::Runtime runtime, int a, int b) {
   auto first = square(runtime, a);
   auto second = square(runtime, b);
-  TINKER_CO_TRY(const int left, co_await std::move(first));
-  TINKER_CO_TRY(const int right, co_await std::move(second));
+  TINKER_CO_TRY(const int left, co_await first);
+  TINKER_CO_TRY(const int right, co_await second);
   co_return left + right;
 }
+//! [coroutine]
 
 }  // namespace
 

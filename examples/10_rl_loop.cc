@@ -15,40 +15,17 @@ float reward(std::string_view text) {
          static_cast<float>(text.size());
 }
 
-/// Prompt and answer as one datum: the logprobs of the policy that sampled, and an advantage for
-/// each token of the answer.
-tinker::Datum episode(const std::string& prompt,
-                      const tinker::SampledSequence& answer,
-                      float advantage) {
-  const auto all = prompt + example::text(answer.tokens);
-  const auto unscored = prompt.size() - 1;  // targets that are still prompt
-  std::vector<float> logprobs(unscored, 0.0F);
-  std::ranges::copy(answer.logprobs, std::back_inserter(logprobs));
-  std::vector<float> advantages(unscored, 0.0F);
-  advantages.resize(all.size() - 1, advantage);
-  return {
-      .model_input =
-          tinker::ModelInput::from_tokens(example::tokens(all.substr(0, all.size() - 1))),
-      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(all.begin() + 1, all.end())},
-                         {"logprobs", std::move(logprobs)},
-                         {"advantages", std::move(advantages)}}};
-}
-
 }  // namespace
 
 int main() {
   auto service = tinker::ServiceClient::connect().value();
   auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
-  const std::string prompt = "Sing: ";
+  const auto prompt = tinker::ModelInput::from_tokens(example::tokens("Sing: "));
   //! [rl]
   for (int round = 0; round < 10; ++round) {
     auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
-    const auto group = sampler
-                           .sample(tinker::ModelInput::from_tokens(example::tokens(prompt)),
-                                   {.max_tokens = 2, .seed = round},
-                                   {.num_samples = 64})
-                           .get()
-                           .value();
+    const auto group =
+        sampler.sample(prompt, {.max_tokens = 2, .seed = round}, {.num_samples = 64}).get().value();
     std::vector<float> rewards;
     for (const auto& answer : group.sequences) {
       rewards.push_back(reward(example::text(answer.tokens)));
@@ -59,7 +36,8 @@ int main() {
 
     std::vector<tinker::Datum> batch;
     for (std::size_t i = 0; i < group.sequences.size(); ++i) {
-      batch.push_back(episode(prompt, group.sequences[i], rewards[i] - mean));
+      const float advantage = rewards[i] - mean;
+      batch.push_back(tinker::Datum::episode(prompt, group.sequences[i], advantage).value());
     }
     auto [gradients, update] = trainer.train_step(
         std::move(batch), tinker::LossFn::importance_sampling, {.learning_rate = 0.4});

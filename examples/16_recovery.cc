@@ -13,8 +13,8 @@ tinker::Future<tinker::StepMetrics> train(tinker::TrainingClient client, std::in
       example::next_letters(step % 2 == 0 ? "back again. " : "here we are. ")};
   auto [gradients, update] =
       client.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.3});
-  TINKER_CO_TRY(const auto output, co_await std::move(gradients));
-  TINKER_CO_TRY(co_await std::move(update));
+  TINKER_CO_TRY(const auto output, co_await gradients);
+  TINKER_CO_TRY(co_await update);
   std::cout << "step " << step << ": loss " << output.loss().value() << '\n';
   co_return output.metrics;
 }

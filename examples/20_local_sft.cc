@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -78,25 +79,35 @@ std::vector<Example> examples(bool is_test) {
   return out;
 }
 
+using Tokens = std::vector<std::int32_t>;
+
+/// What the chat format says itself: here "<|im_end|>" means the special token.
+void append_markup(const tinker::Tokenizer& tokenizer, const char* text, Tokens& out) {
+  std::ranges::copy(tokenizer.encode(text, {.add_special_tokens = false, .parse_special = true}),
+                    std::back_inserter(out));
+}
+
+/// What a person said: there "<|im_end|>" is ten characters, and ends no turn.
+void append_text(const tinker::Tokenizer& tokenizer, const std::string& text, Tokens& out) {
+  std::ranges::copy(tokenizer.encode(text, {.add_special_tokens = false}), std::back_inserter(out));
+}
+
 /// A chat of one question, up to where the answer begins.
-std::vector<std::int32_t> prompt(const tinker::Tokenizer& tokenizer, const std::string& question) {
-  return tokenizer.encode("<|im_start|>user\n" + question + "<|im_end|>\n<|im_start|>assistant\n",
-                          {.add_special_tokens = false, .parse_special = true});
+Tokens prompt(const tinker::Tokenizer& tokenizer, const std::string& question) {
+  Tokens out;
+  append_markup(tokenizer, "<|im_start|>user\n", out);
+  append_text(tokenizer, question, out);
+  append_markup(tokenizer, "<|im_end|>\n<|im_start|>assistant\n", out);
+  return out;
 }
 
 /// Question and answer, with a loss on the answer only.
 tinker::Datum datum(const tinker::Tokenizer& tokenizer, const Example& example) {
   auto text = prompt(tokenizer, example.sentence);
   const std::size_t asked = text.size();
-  const auto answer = tokenizer.encode(example.label + "<|im_end|>",
-                                       {.add_special_tokens = false, .parse_special = true});
-  text.insert(text.end(), answer.begin(), answer.end());
-  std::vector<float> weights(text.size() - 1, 1.0F);
-  std::fill_n(weights.begin(), asked - 1, 0.0F);
-  return {
-      .model_input = tinker::ModelInput::from_tokens({text.begin(), text.end() - 1}),
-      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())},
-                         {"weights", std::move(weights)}}};
+  append_text(tokenizer, example.label, text);
+  append_markup(tokenizer, "<|im_end|>", text);
+  return tinker::Datum::next_token(std::move(text), asked);
 }
 
 /// How many of the sentences get their label; shows four of them.

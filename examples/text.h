@@ -23,12 +23,7 @@ inline std::string text(const auto& tokens) {
 /// Every letter of `text` is to be predicted from those before it; only what follows `prompt`
 /// letters counts.
 inline tinker::Datum next_letters(std::string_view text, std::size_t prompt = 0) {
-  std::vector<float> weights(text.size() - 1, 1.0F);
-  for (std::size_t i = 0; i + 1 < prompt; ++i) weights[i] = 0.0F;
-  return {
-      .model_input = tinker::ModelInput::from_tokens(tokens(text.substr(0, text.size() - 1))),
-      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())},
-                         {"weights", std::move(weights)}}};
+  return tinker::Datum::next_token(tokens(text), prompt);
 }
 
 /// A base model that the server offers.

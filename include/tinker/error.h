@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,6 +79,8 @@ struct Error {
   [[nodiscard]] std::string to_string() const;
 
   friend bool operator==(const Error&, const Error&) = default;
+  /// Writes `to_string()`.
+  friend std::ostream& operator<<(std::ostream& out, const Error& error);
 };
 
 }  // namespace tinker

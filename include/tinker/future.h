@@ -78,6 +78,11 @@ inline Error abandoned_error() {
           .message = "abandoned: whoever was to give a result went away"};
 }
 
+/// What is said to whoever uses a future that has no state.
+Error empty_future_error();
+/// What is said to the second consumer of a future.
+Error taken_future_error();
+
 /// A large result that comes late: it takes no room before it is there.
 template <typename T>
 class LateBox {
@@ -115,12 +120,11 @@ class FutureState final : public FutureCore {
   void abandon() {
     if (!is_ready()) resolve(abandoned_error());
   }
-  /// Requires `is_ready()`; the value can be taken once.
+  /// True for the first consumer, who alone may `take()` the result.
+  bool reserve() noexcept { return !is_reserved_.exchange(true); }
+  [[nodiscard]] bool is_reserved() const noexcept { return is_reserved_.load(); }
+  /// Requires `is_ready()`, and a caller who has reserved the result.
   Result<T> take() {
-    if (is_taken_.exchange(true)) {
-      return Error{.code = ErrorCode::invalid_argument,
-                   .message = "the result of this future was taken already"};
-    }
     Result<T> out = *std::move(result_);
     result_.reset();
     return out;
@@ -128,7 +132,7 @@ class FutureState final : public FutureCore {
 
  private:
   Late<T> result_;
-  std::atomic<bool> is_taken_ = false;
+  std::atomic<bool> is_reserved_ = false;
 };
 
 template <typename R>
@@ -168,14 +172,19 @@ class FutureCoroutine;
 
 /// A `Result<T>` that arrives later.
 ///
-///     Future<Sample> sample = client.sample(prompt);   // under way already
-///     Result<Sample> now = sample.get();                // wait for it, or
-///     auto done = sample.then([](Result<Sample> s) {}); // be called with it, or
-///     Result<Sample> s = co_await std::move(sample);    // go on with it in a coroutine
+///     Future<Sample> sample = client.sample(prompt);    // under way already
+///     Result<Sample> now = sample.get();                 // wait for it, or
+///     auto done = std::move(sample).then([](Result<Sample> s) {});  // be called with it, or
+///     Result<Sample> s = co_await sample;                // go on with it in a coroutine
 ///
 /// The work has started; dropping the future lets it go on unobserved, `cancel()` asks it to stop.
-/// One consumer: the value is handed out once. Functions that return a `Future` may be coroutines;
-/// with g++ 12 make a call on one line and `co_await std::move(future)` on the next.
+///
+/// A future has one consumer. A second one, and whoever uses a future that was moved from, gets
+/// `ErrorCode::invalid_argument`.
+///
+/// Functions that return a `Future` may be coroutines. A coroutine awaits futures that have a name;
+/// `co_await client.sample(prompt)` does not compile, because g++ 12 destroys the arguments of such
+/// a call twice. Guide: docs/guides/coroutines.md.
 ///
 /// Thread-compatible; the other end may be on any thread.
 template <typename T>
@@ -197,31 +206,33 @@ class [[nodiscard]] Future {
 
   /// Waits and takes the result. On a thread of the library (inside a callback) an unfinished
   /// future gives `invalid_argument` at once: there it would wait for itself.
-  Result<T> get() {
-    if (auto error = state_->wait(std::nullopt)) return *std::move(error);
-    return state_->take();
-  }
+  Result<T> get() { return collect(std::nullopt); }
   /// As `get()`, for at most `timeout`. `deadline_exceeded` leaves the work running and the future
   /// good for another wait (R6.10); `is_ready()` tells it from a deadline of the work itself.
-  Result<T> get(std::chrono::nanoseconds timeout) {
-    if (auto error = state_->wait(timeout)) return *std::move(error);
-    return state_->take();
-  }
+  Result<T> get(std::chrono::nanoseconds timeout) { return collect(timeout); }
 
   /// Calls `f(Result<T>)` with the result, on the executor of the client this came from; never
   /// inside this call, unless the future has no executor. The new future holds what `f` returns
   /// (`U`, `Result<U>` or `Future<U>`); an exception becomes `ErrorCode::internal`. Cancelling it
-  /// cancels this one.
+  /// cancels this one. This future is empty afterwards: a named one says
+  /// `std::move(future).then(f)`.
   template <typename F>
-  auto then(F f) -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type>;
+  auto then(F f) && -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type>;
+  template <typename F>
+  void then(F f) & = delete;  // a named future is given away: std::move(future).then(f)
 
   /// Asks the work to stop; the future then ends, with `ErrorCode::cancelled` unless a result was
   /// faster.
-  void cancel() { state_->cancel(); }
+  void cancel() {
+    if (state_) state_->cancel();
+  }
 
-  [[nodiscard]] bool is_ready() const noexcept { return state_->is_ready(); }
+  /// Whether `get()` would return at once. True also when the future is empty.
+  [[nodiscard]] bool is_ready() const noexcept { return !state_ || state_->is_ready(); }
 
-  detail::FutureAwaiter<T> operator co_await() && noexcept;
+  /// For coroutines of other types. Temporaries cannot be awaited, as in coroutines of ours.
+  detail::FutureAwaiter<T> operator co_await() &;
+  detail::FutureAwaiter<T> operator co_await() && = delete;
 
  private:
   template <typename U>
@@ -232,11 +243,20 @@ class [[nodiscard]] Future {
 
   explicit Future(std::shared_ptr<detail::FutureState<T>> state) : state_(std::move(state)) {}
 
-  std::shared_ptr<detail::FutureState<T>> state_;
+  Result<T> collect(std::optional<std::chrono::nanoseconds> timeout) {
+    if (!state_) return detail::empty_future_error();
+    // A result that goes to another consumer is not waited for.
+    if (state_->is_reserved()) return detail::taken_future_error();
+    if (auto error = state_->wait(timeout)) return *std::move(error);
+    if (!state_->reserve()) return detail::taken_future_error();
+    return state_->take();
+  }
+
+  std::shared_ptr<detail::FutureState<T>> state_;  // null after a move
 };
 
-/// The other end of a `Future`: whoever owes the result. Dies it without giving one, the future
-/// ends with `ErrorCode::cancelled`.
+/// The other end of a `Future`. If the promise is destroyed without a result, its future ends with
+/// `ErrorCode::cancelled`.
 ///
 /// Thread-compatible; the future may be on any thread.
 template <typename T>
@@ -274,9 +294,15 @@ struct FutureAccess {
   static void adopt(Promise<T>& promise, detail::Late<T> result) {
     promise.state_->adopt(std::move(result));
   }
+  /// Reserves the result for the caller, who may `take()` it once the state is ready. Where that
+  /// cannot be, the state is another one, which is ready with the reason.
   template <typename T>
-  static const std::shared_ptr<detail::FutureState<T>>& state(const Future<T>& future) {
-    return future.state_;
+  static std::shared_ptr<detail::FutureState<T>> consume(const Future<T>& future) {
+    if (future.state_ && future.state_->reserve()) return future.state_;
+    auto refused = std::make_shared<detail::FutureState<T>>(
+        future.state_ ? future.state_->executor() : nullptr);
+    refused->resolve(future.state_ ? detail::taken_future_error() : detail::empty_future_error());
+    return refused;
   }
 };
 
@@ -291,8 +317,8 @@ void fulfil(Promise<U> promise, F& f, Result<T> result) {
       f(std::move(result));
       promise.set(Result<void>());
     } else if constexpr (requires { typename R::promise_type; }) {
-      auto inner = f(std::move(result));
-      const auto state = FutureAccess::state(inner);
+      const auto inner = f(std::move(result));
+      const auto state = FutureAccess::consume(inner);
       promise.on_cancel([weak = std::weak_ptr(state)] {
         if (const auto alive = weak.lock()) alive->cancel();
       });
@@ -335,8 +361,10 @@ class FutureCoroutine {
   void unhandled_exception() { state_->resolve(error_from_current_exception("a coroutine threw")); }
 
   template <typename U>
-  FutureAwaiter<U> await_transform(Future<U>&& future) {
-    const auto inner = FutureAccess::state(future);
+  void await_transform(Future<U>&&) = delete;  // name it first: auto f = call(); co_await f;
+  template <typename U>
+  FutureAwaiter<U> await_transform(Future<U>& future) {
+    const auto inner = FutureAccess::consume(future);
     state_->adopt_executor(inner->executor());
     state_->on_cancel([weak = std::weak_ptr(inner)] {
       if (const auto alive = weak.lock()) alive->cancel();
@@ -356,21 +384,22 @@ class FutureCoroutine {
 }  // namespace detail
 
 template <typename T>
-detail::FutureAwaiter<T> Future<T>::operator co_await() && noexcept {
-  return detail::FutureAwaiter<T>(std::move(state_));
+detail::FutureAwaiter<T> Future<T>::operator co_await() & {
+  return detail::FutureAwaiter<T>(FutureAccess::consume(*this));
 }
 
 template <typename T>
 template <typename F>
-auto Future<T>::then(F f)
-    -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type> {
+auto Future<T>::then(
+    F f) && -> Future<typename detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type> {
   using U = detail::Unwrap<std::invoke_result_t<F&, Result<T>>>::Type;
-  Promise<U> promise(state_->executor());
+  const auto state = FutureAccess::consume(*this);
+  state_.reset();
+  Promise<U> promise(state->executor());
   Future<U> out = promise.future();
-  promise.on_cancel([weak = std::weak_ptr(state_)] {
+  promise.on_cancel([weak = std::weak_ptr(state)] {
     if (const auto alive = weak.lock()) alive->cancel();
   });
-  const auto state = state_;
   state->when_ready(
       [state, promise = std::move(promise), f = std::move(f)]() mutable {
         detail::fulfil<U>(std::move(promise), f, state->take());
@@ -427,7 +456,7 @@ auto when_all(std::vector<Future<T>> futures) -> Future<typename detail::Gather<
   std::vector<State> states;
   std::shared_ptr<Executor> executor;
   for (const auto& future : futures) {
-    states.push_back(FutureAccess::state(future));
+    states.push_back(FutureAccess::consume(future));
     if (!executor) executor = states.back()->executor();
   }
   auto gather = std::make_shared<detail::Gather<T>>(states.size(), std::move(executor));

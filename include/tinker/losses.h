@@ -71,8 +71,9 @@ Result<Formula> ppo();
 /// -sum(detach(clamp(ratio)) * logprobs * A), with the service's bounds 0 and 4 unless given.
 Result<Formula> cispo(ClipRange clip, const PolicyInputs& inputs = PolicyInputs());
 Result<Formula> cispo();
-/// PPO with one ratio per sequence: the exponential of the mean of logprobs - q over the positions
-/// where the input `mask` ("sequence_ratio_mask") is not 0.
+/// PPO with one ratio per sequence, s = exp(mean(logprobs - q)) over the positions where the input
+/// `mask` ("sequence_ratio_mask") is not 0. The service's token variant: s is a constant, so that
+/// the gradient of a token is -s * A of that token, or 0 where it is clipped.
 Result<Formula> gspo(ClipRange clip,
                      const PolicyInputs& inputs = PolicyInputs(),
                      const std::string& mask = "sequence_ratio_mask");

@@ -36,8 +36,8 @@ struct TrainingOutcome {
 ///
 ///     Future<StepMetrics> train(TrainingClient client, std::int64_t step) {
 ///       auto [gradients, update] = client.train_step(batch(step), loss, {.learning_rate = 1e-4});
-///       TINKER_CO_TRY(auto output, co_await std::move(gradients));
-///       TINKER_CO_TRY(co_await std::move(update));
+///       TINKER_CO_TRY(auto output, co_await gradients);
+///       TINKER_CO_TRY(co_await update);
 ///       co_return output.metrics;
 ///     }
 ///     auto opening = RecoverableTrainer::open(monitor, keeper, [&] {

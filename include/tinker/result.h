@@ -110,6 +110,11 @@ class [[nodiscard]] Result {
     if (!ok()) throw ResultError(std::move(*this).error());
     return std::move(**this);
   }
+  /// The value, or `otherwise` where there is an error.
+  [[nodiscard]] T value_or(T otherwise) const& { return ok() ? **this : std::move(otherwise); }
+  [[nodiscard]] T value_or(T otherwise) && {
+    return ok() ? *std::move(*this) : std::move(otherwise);
+  }
 
  private:
   template <typename Self>
@@ -135,6 +140,10 @@ class [[nodiscard]] Result<void> {
   [[nodiscard]] const Error& error() const& {
     TINKER_CHECK(!ok());
     return **std::get_if<1>(&error_);
+  }
+  [[nodiscard]] Error&& error() && {
+    TINKER_CHECK(!ok());
+    return std::move(**std::get_if<1>(&error_));
   }
 
   /// Throws `ResultError` unless `ok()`.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -118,6 +119,9 @@ class Tokenizer {
   [[nodiscard]] std::optional<std::string> id_to_token(std::int32_t id) const;
   /// The bytes that a token stands for in the middle of a text; they may be no UTF-8.
   [[nodiscard]] std::optional<std::string> id_to_bytes(std::int32_t id) const;
+  /// `id_to_bytes` as a function of its own, which gives nothing for unknown ids. An engine takes
+  /// it for stop strings: `EngineOptions{.token_bytes = tokenizer.token_bytes()}`.
+  [[nodiscard]] std::function<std::string(std::int32_t)> token_bytes() const;
   [[nodiscard]] bool is_special(std::int32_t id) const;
   /// How many tokens there are, added ones included.
   [[nodiscard]] std::size_t vocab_size() const;

@@ -34,6 +34,16 @@ Error error_from_current_exception(const char* where) {
   }
 }
 
+Error empty_future_error() {
+  return {.code = ErrorCode::invalid_argument,
+          .message = "this future is empty: it was moved from, or given away by then()"};
+}
+
+Error taken_future_error() {
+  return {.code = ErrorCode::invalid_argument,
+          .message = "the result of this future was taken already, by get(), co_await or when_all"};
+}
+
 std::optional<Error> FutureCore::wait(std::optional<std::chrono::nanoseconds> timeout) {
   if (is_ready()) return std::nullopt;
   if (on_library_thread()) {

@@ -190,7 +190,7 @@ inline Sleep sleep_for(std::chrono::nanoseconds delay) {
 template <typename T>
 class FutureWait final : public Wait {
  public:
-  explicit FutureWait(Future<T>&& future) : state_(FutureAccess::state(future)) {}
+  explicit FutureWait(Future<T>&& future) : state_(FutureAccess::consume(future)) {}
 
   [[nodiscard]] bool await_ready() const noexcept { return state_->is_ready(); }
   template <std::derived_from<TaskPromiseBase> Promise>

@@ -1,6 +1,7 @@
 #include "tinker/error.h"
 
 #include <memory>
+#include <ostream>
 #include <ranges>
 #include <utility>
 
@@ -61,6 +62,10 @@ Error Error::with_context(std::string_view what) const& {
 Error Error::with_context(std::string_view what) && {
   context.emplace_back(what);
   return std::move(*this);
+}
+
+std::ostream& operator<<(std::ostream& out, const Error& error) {
+  return out << error.to_string();
 }
 
 std::string Error::to_string() const {

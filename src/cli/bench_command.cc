@@ -98,8 +98,8 @@ Future<void> train_once(TrainingClient client,
                         std::shared_ptr<const std::vector<Datum>> batch,
                         BenchLoad::Ticket ticket) {
   auto step = client.train_step(*batch, LossFn::cross_entropy, AdamParams());
-  const auto gradients = co_await std::move(step.forward_backward);
-  const auto update = co_await std::move(step.optim_step);
+  const auto gradients = co_await step.forward_backward;
+  const auto update = co_await step.optim_step;
   ticket.end(!gradients.ok() ? &gradients.error() : !update.ok() ? &update.error() : nullptr);
   co_return Result<void>();
 }

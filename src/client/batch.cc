@@ -9,6 +9,7 @@
 #include "client/report.h"
 #include "client/requests.h"
 #include "http/content_coding.h"
+#include "types/loss_inputs.h"
 #include "wire/proto.h"
 
 namespace tinker::client {
@@ -31,12 +32,7 @@ Result<http::Body> encode(const ForwardBackwardRequest& request, bool is_compres
 
 }  // namespace
 
-Result<void> check_batch(const std::vector<Datum>& data) {
-  if (data.empty()) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "no data: expected at least one datum"};
-  }
-  TINKER_TRY(validate(data));
+Result<void> check_batch(const std::vector<Datum>& data, const OpenEnum<LossFn>& loss) {
   for (std::size_t i = 0; i < data.size(); ++i) {
     const auto& chunks = data[i].model_input.chunks;
     const auto is_pointer = [](const ModelInputChunk& chunk) {
@@ -51,7 +47,9 @@ Result<void> check_batch(const std::vector<Datum>& data) {
                                   "on; give the image itself")};
     }
   }
-  return {};
+  // Of losses that only the server knows, the data are checked as those of custom ones.
+  return detail::check_batch(
+      data, loss.known().value_or(LossFn::custom), detail::LossInputRules::any_server);
 }
 
 Batch::Batch(std::shared_ptr<TrainingCore> core,

@@ -15,7 +15,7 @@
 namespace tinker::client {
 
 /// Whatever would make a batch fail on its way, so that it spends no id (R7.6, PROTOBUF 3).
-Result<void> check_batch(const std::vector<Datum>& data);
+Result<void> check_batch(const std::vector<Datum>& data, const OpenEnum<LossFn>& loss);
 
 /// What to do with a batch.
 struct BatchSpec {

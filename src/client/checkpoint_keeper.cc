@@ -327,7 +327,7 @@ Future<SavedCheckpoint> start_save(const std::shared_ptr<KeeperState>& keeper,
       return Future<SavedCheckpoint>::ready(*std::move(saved));
     }
     auto lasting = keeper->rest.set_checkpoint_ttl_from_tinker_path(saved->path, std::nullopt);
-    return lasting.then([saved = *std::move(saved)](const Result<void>& done) {
+    return std::move(lasting).then([saved = *std::move(saved)](const Result<void>& done) {
       return done.ok() ? Result<SavedCheckpoint>(saved) : done.error();
     });
   }

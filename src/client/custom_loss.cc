@@ -196,7 +196,7 @@ Task<std::string> upload(std::shared_ptr<session::SessionCore> session,
 Result<CustomBatch> prepare_custom(const std::shared_ptr<TrainingCore>& core,
                                    std::vector<Datum> data,
                                    loss::BatchFunction function) {
-  TINKER_TRY(check_batch(data));
+  TINKER_TRY(check_batch(data, LossFn::custom));
   CustomBatch batch = {.function = std::move(function)};
   std::vector<Datum> backward_data;  // as large as it will be
   for (std::size_t i = 0; i < data.size(); ++i) {

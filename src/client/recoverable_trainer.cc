@@ -173,7 +173,7 @@ Result<Future<StepMetrics>> start_step(const Weak& weak, const StepFunction& fun
                              return (*function)(client, step);
                            });
   // A function that is a coroutine may go on for a while after it was cancelled.
-  return metrics.then([function](Result<StepMetrics> result) { return result; });
+  return std::move(metrics).then([function](Result<StepMetrics> result) { return result; });
 }
 
 Result<void> finish_step(const Weak& weak, StepMetrics metrics) {

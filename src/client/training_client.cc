@@ -47,7 +47,7 @@ struct Prepared {
 Result<Prepared> prepare(const std::shared_ptr<TrainingCore>& core,
                          std::vector<Datum> data,
                          const BatchSpec& spec) {
-  TINKER_TRY(client::check_batch(data));
+  TINKER_TRY(client::check_batch(data, spec.loss_fn));
   auto chunks = client::plan_chunks(data, core->session()->config);
   auto turn =
       take_turn(core, std::ssize(chunks), spec.forward_only ? "forward" : "forward_backward");
@@ -85,9 +85,15 @@ Future<Answer> run_request(const client::TrainingState& state,
       sequence(state.core, options.trace, std::move(submission), std::move(request)));
 }
 
+Result<void> check_params(const OptimParams& params) {
+  const auto* const adam = std::get_if<AdamParams>(&params);
+  return adam == nullptr ? Result<void>() : adam->validate();
+}
+
 Result<Sequenced> sequence_optim_step(const std::shared_ptr<TrainingCore>& core,
                                       const CallOptions& options,
                                       OptimParams params) {
+  TINKER_TRY(check_params(params));
   return sequence(
       core,
       options.trace,
@@ -317,6 +323,12 @@ TrainStep TrainingClient::train_step(std::vector<Datum> data,
                                      OpenEnum<LossFn> loss_fn,
                                      LossFnConfig config,
                                      OptimParams params) const {
+  if (const auto ok = check_params(params); !ok) {
+    // Gradients without their step would go into the next one.
+    return {.forward_backward = Future<ForwardBackwardOutput>::ready(
+                ok.error().with_context("not sent, because of the step")),
+            .optim_step = Future<OptimStepResponse>::ready(ok.error())};
+  }
   const BatchSpec spec = {
       .loss_fn = std::move(loss_fn), .config = std::move(config), .trace = options_.trace};
   auto prepared = prepare(state_->core, std::move(data), spec);

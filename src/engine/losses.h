@@ -21,7 +21,7 @@ class TokenLoss {
   /// defined publicly.
   static Result<TokenLoss> create(LossFn kind, const LossFnConfig& config);
 
-  /// What a datum asks for. Fails with `invalid_argument`, and names the input.
+  /// What a datum asks for.
   struct Inputs {
     ScoredSequence sequence = {};
     std::vector<float> weights = {};   ///< One per target; of cross_entropy.
@@ -30,7 +30,11 @@ class TokenLoss {
     std::vector<float> ratio_mask = {};  ///< Of gspo.
     TensorData targets = {};             ///< Dense; the outputs have their shape.
   };
+  /// Fails with `invalid_argument` for a datum that `detail::check_loss_inputs` refuses, and names
+  /// the input. All numbers of the result that the loss depends on are finite.
   [[nodiscard]] Result<Inputs> read(const Datum& datum) const;
+  /// The same for a batch, which must not be empty; the error names the datum.
+  [[nodiscard]] Result<std::vector<Inputs>> read(std::span<const Datum> data) const;
 
   /// The loss of one datum. Writes the loss at each position, and its derivatives by
   /// the logprobs if there is room for them.
@@ -47,10 +51,7 @@ class TokenLoss {
     double derivative = 0;
   };
   [[nodiscard]] Term token(double logprob, double sampled, double advantage) const;
-  [[nodiscard]] double sequence_ratio(const Inputs& inputs,
-                                      std::span<const float> logprobs,
-                                      std::span<float> elementwise,
-                                      std::span<float> derivatives) const;
+  [[nodiscard]] Term clipped(double ratio, double advantage) const;
 
   LossFn kind_;
   double low_;

@@ -12,7 +12,7 @@ struct ScoredSequence {
   std::vector<std::int32_t> targets = {};
   /// Where the targets of each position begin, and where the last ones end; empty: one target each.
   std::vector<std::size_t> offsets = {};
-  /// Targets whose logprobs the loss does not depend on, whatever they are; empty: none.
+  /// Targets by whose logprobs the derivative of the loss is always 0; empty: none.
   std::vector<bool> inert = {};
 
   [[nodiscard]] std::size_t begin_of(std::size_t position) const {

@@ -52,9 +52,10 @@ Result<Formula> gspo(ClipRange clip, const PolicyInputs& inputs, const std::stri
   Names names = names_of(inputs);
   names.push_back({mask, 1});
   return Formula::define("gspo", std::move(names), [&](const Inputs& in) {
-    const Value counted = to_float(ne(in[mask], 0.0));
+    const Value counts = ne(in[mask], 0.0);
     const Value apart = in["logprobs"] - in[inputs.sampling_logprobs];
-    const Value ratio = exp(sum(apart * counted) / sum(counted));
+    const Value mean = sum(where(counts, apart, 0.0)) / max(sum(to_float(counts)), 1.0);
+    const Value ratio = detach(exp(mean)) * exp(in["logprobs"] - detach(in["logprobs"]));
     return clipped_objective(ratio, in[inputs.advantages], clip);
   });
 }

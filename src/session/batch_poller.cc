@@ -104,7 +104,7 @@ void BatchPoller::end_waiters(const Result<Completion>& outcome) {
 void BatchPoller::start() {
   if (task_ || closed_) return;
   task_ = session_->runtime->spawn(session_->scope, run(shared_from_this()));
-  const auto state = FutureAccess::state(*task_);
+  const auto state = FutureAccess::consume(*task_);
   state->when_ready(
       [self = shared_from_this(), state] {
         const auto result = state->take();

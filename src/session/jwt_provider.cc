@@ -82,7 +82,7 @@ std::shared_ptr<JwtProvider::Exchange> JwtProvider::join_exchange() {
   exchange_ = std::make_shared<Exchange>();
   // A task of its own: whoever asked first may be cancelled, the others still need the token.
   auto future = core_->spawn(scope_, fetch(api_, raw_));
-  const auto state = FutureAccess::state(future);
+  const auto state = FutureAccess::consume(future);
   state->when_ready(
       [self = shared_from_this(), exchange = exchange_, state] {
         self->settle(*exchange, state->take());

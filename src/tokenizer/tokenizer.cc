@@ -158,6 +158,10 @@ std::optional<std::string> Tokenizer::id_to_bytes(std::int32_t id) const {
   return text ? std::optional(pipeline_->decoder.bytes_of(*text)) : std::nullopt;
 }
 
+std::function<std::string(std::int32_t)> Tokenizer::token_bytes() const {
+  return [self = *this](std::int32_t id) { return self.id_to_bytes(id).value_or(""); };
+}
+
 bool Tokenizer::is_special(std::int32_t id) const {
   const auto added = pipeline_->added.find(id);
   return added != pipeline_->added.end() && added->second.is_special;

@@ -1,10 +1,13 @@
 #include "tinker/types/datum.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 
 #include "base/strings.h"
+#include "tinker/types/sample.h"
+#include "types/loss_inputs.h"
 
 namespace tinker {
 namespace {
@@ -80,6 +83,15 @@ Result<TensorData::Values> convert(std::string_view name, std::span<const double
   return TensorData::Values(Buffer<std::int64_t>(std::move(ints)));
 }
 
+/// The built-in loss that the inputs are those of, if they are. Targets alone may be for any loss.
+std::optional<LossFn> loss_of(const NamedTensors& inputs) {
+  if (inputs.contains("sequence_ratio_mask")) return LossFn::gspo;
+  if (inputs.contains("advantages") || inputs.contains("logprobs"))
+    return LossFn::importance_sampling;
+  if (inputs.contains("weights")) return LossFn::cross_entropy;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<TensorDtype> loss_input_dtype(std::string_view name) {
@@ -118,7 +130,58 @@ Result<TensorData> make_loss_input(std::string_view name,
                     TensorData::Shape{std::ssize(rows), static_cast<std::int64_t>(columns)});
 }
 
+Datum Datum::next_token(std::vector<std::int32_t> tokens, std::size_t prompt_length) {
+  if (tokens.empty()) tokens.push_back(0);  // an input for no target
+  std::vector<std::int64_t> targets(tokens.begin() + 1, tokens.end());
+  std::vector<float> weights(targets.size(), 1.0F);
+  const std::size_t unscored = prompt_length == 0 ? 0 : prompt_length - 1;
+  std::fill_n(weights.begin(), std::min(unscored, weights.size()), 0.0F);
+  tokens.pop_back();
+  return {
+      .model_input = ModelInput::from_tokens(std::move(tokens)),
+      .loss_fn_inputs = {{"target_tokens", std::move(targets)}, {"weights", std::move(weights)}}};
+}
+
+Result<Datum> Datum::episode(const ModelInput& prompt,
+                             const SampledSequence& sequence,
+                             float advantage) {
+  auto tokens = prompt.to_tokens();
+  if (!tokens) return std::move(tokens).error().with_context("prompt");
+  if (tokens->empty()) return invalid("prompt: expected at least one token");
+  if (sequence.logprobs.size() != sequence.tokens.size()) {
+    return invalid(base::concat("sequence: expected ",
+                                sequence.tokens.size(),
+                                " logprobs, one per token, found ",
+                                sequence.logprobs.size()));
+  }
+  const std::size_t unscored = tokens->size() - 1;  // targets that are still prompt
+  tokens->insert(tokens->end(), sequence.tokens.begin(), sequence.tokens.end());
+  std::vector<float> logprobs(unscored, 0.0F);
+  logprobs.insert(logprobs.end(), sequence.logprobs.begin(), sequence.logprobs.end());
+  std::vector<float> advantages(unscored, 0.0F);
+  advantages.resize(logprobs.size(), advantage);
+  Datum out = next_token(*std::move(tokens));
+  out.loss_fn_inputs.erase("weights");
+  out.loss_fn_inputs["logprobs"] = std::move(logprobs);
+  out.loss_fn_inputs["advantages"] = std::move(advantages);
+  return out;
+}
+
+Result<void> Datum::validate(LossFn loss) const {
+  return detail::check_loss_inputs(*this, loss, detail::LossInputRules::documented);
+}
+
+Result<void> validate(std::span<const Datum> data, LossFn loss) {
+  return detail::check_batch(data, loss, detail::LossInputRules::documented);
+}
+
 Result<void> Datum::validate() const {
+  return detail::check_loss_inputs(
+      *this, loss_of(loss_fn_inputs).value_or(LossFn::custom), detail::LossInputRules::any_server);
+}
+
+Result<void> detail::check_form(const Datum& datum) {
+  const auto& [model_input, loss_fn_inputs, model_input_spans, loss_fn_input_spans] = datum;
   for (const auto& [name, tensor] : loss_fn_inputs) {
     if (auto ok = validate_input(name, tensor); !ok) {
       return ok.error().with_context("loss_fn_inputs." + name);

@@ -121,6 +121,16 @@ TensorData::TensorData(std::vector<std::int64_t> values) : shape_(Shape{std::ssi
   values_ = Buffer<std::int64_t>(std::move(values));
 }
 
+TensorData::TensorData(const std::vector<double>& values) : shape_(Shape{std::ssize(values)}) {
+  std::vector<float> rounded;
+  rounded.reserve(values.size());
+  for (const double value : values) rounded.push_back(static_cast<float>(value));
+  values_ = Buffer<float>(std::move(rounded));
+}
+
+TensorData::TensorData(const std::vector<std::int32_t>& values)
+    : TensorData(std::vector<std::int64_t>(values.begin(), values.end())) {}
+
 TensorData::TensorData(Values values, std::optional<Shape> shape)
     : values_(std::move(values)), shape_(std::move(shape)) {}
 

@@ -1,5 +1,8 @@
 // SampleResponse (PROTOBUF 4).
 
+#include <charconv>
+#include <string>
+
 #include "wire/proto.h"
 #include "wire/proto_tensor.h"
 
@@ -62,19 +65,32 @@ struct ProtoTopk {
   }
 };
 
+/// Travels by number. A number that this library does not know is kept as its decimal text.
 struct ProtoStopReason {
   static constexpr auto kWireType = pbf_wire_type::varint;
 
   template <typename Sink>
-  static void write(ProtoWriter<Sink>& writer, std::uint32_t number, StopReason reason) {
-    if (reason != StopReason::stop) writer.varint(number, static_cast<std::uint64_t>(reason));
-  }
-  static bool read(pbf_reader& reader, StopReason& out, ProtoDecoder& decoder) {
-    const std::int32_t value = reader.get_enum();
-    if (value != 0 && value != 1) {
-      return decoder.fail(base::concat("expected 0 (stop) or 1 (length), found ", value));
+  static void write(ProtoWriter<Sink>& writer,
+                    std::uint32_t number,
+                    const OpenEnum<StopReason>& reason) {
+    std::int32_t value = 0;
+    if (const auto known = reason.known()) {
+      value = static_cast<std::int32_t>(*known);
+    } else if (!parse(reason.text(), value)) {
+      writer.errors().fail(
+          base::concat("expected a stop reason or its number, found '", reason.text(), "'"));
     }
-    out = static_cast<StopReason>(value);
+    if (value != 0) writer.varint(number, static_cast<std::uint64_t>(std::int64_t{value}));
+  }
+  static bool parse(std::string_view text, std::int32_t& out) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+  static bool read(pbf_reader& reader, OpenEnum<StopReason>& out, ProtoDecoder&) {
+    const std::int32_t value = reader.get_enum();
+    const bool is_known = value == 0 || value == 1;
+    out = is_known ? static_cast<StopReason>(value)
+                   : OpenEnum<StopReason>::parse(std::to_string(value));
     return true;
   }
 };

@@ -4,9 +4,8 @@
 tinker::Future<int> start();
 
 int main() {
-  auto future = start();
-  (void)future.then([](tinker::Result<int>) { return 1; });
+  (void)start().then([](tinker::Result<int>) { return 1; });
 #ifndef CONTROL
-  future.then([](tinker::Result<int>) { return 1; });
+  start().then([](tinker::Result<int>) { return 1; });
 #endif
 }

@@ -205,7 +205,8 @@ def cispo(logprobs, q, a):
 
 
 def gspo(logprobs, q, a, mask):
-    ratio = torch.exp(((logprobs - q) * mask).sum() / mask.sum())
+    sequence = torch.exp(((logprobs - q) * mask).sum() / mask.sum()).detach()
+    ratio = sequence * torch.exp(logprobs - logprobs.detach())
     return -torch.minimum(ratio * a, ratio.clamp(0.8, 1.2) * a).sum(), {}
 
 
@@ -225,7 +226,7 @@ def scaled(logprobs, a, temperature):
 
 case("clipped", clipped, q=Q, a=A)
 case("cispo", cispo, "kinked", q=Q, a=A)
-case("gspo", gspo, q=Q, a=A, mask=[1.0, 1.0, 1.0, 0.0, 1.0])
+case("gspo", gspo, "kinked", q=Q, a=A, mask=[1.0, 1.0, 1.0, 0.0, 1.0])
 case("dro", dro, q=Q, a=A)
 case("topk_distillation", topk_distillation, logprobs=MATRIX, weights=[[0.25, 0.25, 0.5, 0.0], [1.0, 0.0, 0.0, 0.0], [0.125, 0.375, 0.25, 0.25]])
 case("scalar_input", scaled, a=A, temperature=2.0)

@@ -568,10 +568,17 @@ def plain_alternatives(made: Any) -> Any:
     return [plain_tensor_data(made.tokens), plain_tensor_data(made.logprobs)]
 
 
+def newer_samples() -> Iterator[Any]:
+    """Stop reasons of later releases: the official decoder refuses them, ours keeps them (docs/parity.md)."""
+    for reason in (2, 300, -1):
+        made = pb.SampleResponse()
+        made.sequences.add(stop_reason=reason, tokens=bytes(4))  # type: ignore[arg-type]
+        yield made
+
+
 def bad_samples() -> Iterator[tuple[str, bytes]]:
     one = np.float32(-1).tobytes()
     sequences = {
-        "unknown stop reason": pb.SampledSequence(stop_reason=2),  # type: ignore[arg-type]
         "odd tokens": pb.SampledSequence(tokens=b"abc"),
         "odd logprobs": pb.SampledSequence(tokens=one, logprobs=one + b"x"),
     }

@@ -216,8 +216,15 @@ class ProtoChecks:
             yield Job("instances", line(cases.reordered(rng, raw)), judge, str(message))
             yield Job("unknown members", line(raw + cases.UNKNOWN_FIELDS), judge, str(message))
         yield from self.response_examples()
+        if self.row.name == "sample_response":
+            yield from self.newer_samples()
         bad = cases.bad_samples if self.row.name == "sample_response" else cases.bad_outputs
         yield from self.bad(self.officially_bad(bad()))
+
+    def newer_samples(self) -> Iterator[Job]:
+        for message in cases.newer_samples():
+            raw = cases.serialised(message)
+            yield Job("unknown enumeration value", line(raw), self.same_message(message), str(message))
 
     def officially_bad(self, messages: Iterator[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
         """Only what the official decoder refuses, so that a mistake in a case cannot hide."""

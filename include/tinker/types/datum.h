@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,9 @@
 #include "tinker/types/tensor_data.h"
 
 namespace tinker {
+
+enum class LossFn;
+struct SampledSequence;
 
 /// Tensors of a loss by name: inputs ("target_tokens", "weights", ...) or outputs ("logprobs").
 using NamedTensors = std::map<std::string, TensorData, std::less<>>;
@@ -48,8 +52,25 @@ struct Datum {
   /// Likewise for "target_tokens". Both lists or neither.
   std::vector<ProvenanceSpan> loss_fn_input_spans = {};
 
-  /// Checks dtypes of the known inputs, shapes, sparse indices and spans; the error names the
-  /// input.
+  /// Tokens that are predicted one from another, as `LossFn::cross_entropy` wants them: position i
+  /// has token i as input and token i + 1 as target. The weight is 0 where the target is one of the
+  /// first `prompt_length` tokens, and 1 after them. Fewer than two tokens make an empty datum.
+  static Datum next_token(std::vector<std::int32_t> tokens, std::size_t prompt_length = 0);
+  /// A prompt and a sequence that was sampled from it, as the policy losses want them: logprobs of
+  /// the sequence, and the advantage at each of its tokens; both are 0 where the target is a token
+  /// of the prompt. Fails with `invalid_argument` unless the prompt is text of at least one token,
+  /// and the sequence has a logprob for each token.
+  static Result<Datum> episode(const ModelInput& prompt,
+                               const SampledSequence& sequence,
+                               float advantage);
+
+  /// Checks what a built-in loss asks for: its inputs are there, as long as `model_input`, of the
+  /// right dtype and finite; targets are token ids; no name is a misspelt one; shapes, sparse
+  /// indices and spans fit. The error names the input. The engine checks data by the same rules.
+  /// Of `LossFn::custom` only the form is checked, because its inputs are the user's own.
+  [[nodiscard]] Result<void> validate(LossFn loss) const;
+  /// The same for the loss that the names of the inputs point to. An absent "logprobs" or
+  /// "advantages" is not noticed: then the datum may be meant for another loss.
   [[nodiscard]] Result<void> validate() const;
 
   friend bool operator==(const Datum&, const Datum&) = default;
@@ -58,6 +79,8 @@ struct Datum {
 /// `Datum::validate()` for a batch; the error names the datum too:
 /// "data[3]: loss_fn_inputs.weights: ...".
 Result<void> validate(std::span<const Datum> data);
+/// `Datum::validate(LossFn)` for a batch, which must not be empty.
+Result<void> validate(std::span<const Datum> data, LossFn loss);
 
 /// The element type the built-in losses expect of an input, or nothing when the name is not theirs.
 std::optional<TensorDtype> loss_input_dtype(std::string_view name);

@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "tinker/result.h"
 #include "tinker/types/json.h"
 
 namespace tinker {
@@ -42,6 +43,10 @@ struct AdamParams {
   double eps = 1e-12;
   double weight_decay = 0.0;    ///< Decoupled.
   double grad_clip_norm = 0.0;  ///< Global norm; 0 is no clipping.
+
+  /// Refuses a learning rate below 0, betas outside of [0, 1), and whatever is not finite. The
+  /// clients ask before they send.
+  [[nodiscard]] Result<void> validate() const;
 
   friend bool operator==(const AdamParams&, const AdamParams&) = default;
 };

@@ -77,7 +77,7 @@ struct TopkLogprobs {
 };
 
 struct SampledSequence {
-  StopReason stop_reason = StopReason::stop;
+  OpenEnum<StopReason> stop_reason = StopReason::stop;  ///< Unknown ones are the number as text.
   std::vector<std::int32_t> tokens = {};
   std::vector<float> logprobs = {};  ///< One per token; empty when not computed.
   std::optional<TopkLogprobs> topk_logprobs = {};

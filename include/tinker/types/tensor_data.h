@@ -15,7 +15,8 @@
 
 namespace tinker {
 
-/// The two element types that travel: other widths are widened on the way in.
+/// The two element types that travel. Other types become these on the way in: shorter integers are
+/// widened, doubles rounded.
 enum class TensorDtype { int64, float32 };
 template <>
 inline constexpr std::array<std::string_view, 2> detail::kEnumNames<TensorDtype> = {"int64",
@@ -45,6 +46,8 @@ class TensorData {
   // NOLINTBEGIN(google-explicit-constructor): a vector is a 1-D tensor.
   TensorData(std::vector<float> values);
   TensorData(std::vector<std::int64_t> values);
+  TensorData(const std::vector<double>& values);
+  TensorData(const std::vector<std::int32_t>& values);
   // NOLINTEND(google-explicit-constructor)
   /// Without a shape the tensor means 1-D, but none is sent. Consistency is `validate()`'s
   /// business.

@@ -37,13 +37,13 @@ class Guard {
 };
 
 Future<int> sum(Future<int> left, Future<int> right) {
-  TINKER_CO_TRY(const int a, co_await std::move(left));
-  TINKER_CO_TRY(const int b, co_await std::move(right));
+  TINKER_CO_TRY(const int a, co_await left);
+  TINKER_CO_TRY(const int b, co_await right);
   co_return a + b;
 }
 
 Future<int> guarded_increment(Future<int> value, Guard) {
-  TINKER_CO_TRY(const int v, co_await std::move(value));
+  TINKER_CO_TRY(const int v, co_await value);
   co_return v + 1;
 }
 
@@ -78,8 +78,55 @@ TEST(FutureCoroutine, EndsWithTheFirstErrorAndItsFrameWithIt) {
   EXPECT_THAT(future.get(), IsError(ErrorCode::not_found, HasSubstr("no such thing")));
 }
 
+TEST(FutureCoroutine, IsToldThatAFutureIsEmpty) {
+  auto future = Future<int>::ready(1);
+  auto owner = std::move(future);
+
+  // NOLINTNEXTLINE(bugprone-use-after-move): the mistake under test
+  auto total = sum(std::move(owner), std::move(future));
+
+  EXPECT_THAT(total.get(), IsError(ErrorCode::invalid_argument, HasSubstr("moved from")));
+}
+
+Future<int> await_twice(Future<int> value) {
+  TINKER_CO_TRY(const int first, co_await value);
+  TINKER_CO_TRY(const int second, co_await value);
+  co_return first + second;
+}
+
+TEST(FutureCoroutine, IsToldThatAResultWasTaken) {
+  EXPECT_THAT(await_twice(Future<int>::ready(1)).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("taken already")));
+}
+
+// As a client's options, which g++ 12 would destroy twice inside a `co_await` expression.
+struct Options {
+  std::string name = {};
+  std::vector<std::string> tags = {};
+};
+
+Future<std::string> describe(Options options) {
+  return Future<std::string>::ready(options.name + options.tags.at(0));
+}
+
+Future<std::string> describe_all(std::string name) {
+  std::string out;
+  for (int i = 0; i < 3; ++i) {
+    auto describing = describe({.name = name, .tags = {std::string(100, 'x')}});
+    TINKER_CO_TRY(const auto text, co_await describing);
+    out += text;
+  }
+  co_return out;
+}
+
+TEST(FutureCoroutine, MakesCallsWithOptionsThatOwnMemory) {
+  const std::string name(100, 'n');
+
+  EXPECT_EQ(describe_all(name).get().value().size(), 600U);
+}
+
 Future<void> check_all(std::vector<Future<void>> checks) {
-  for (auto& check : checks) TINKER_CO_TRY(co_await std::move(check));
+  for (auto& check : checks) TINKER_CO_TRY(co_await check);
   co_return Result<void>();
 }
 
@@ -92,7 +139,7 @@ TEST(FutureCoroutine, MayHaveNoValue) {
 }
 
 Future<int> throws_after(Future<int> value) {
-  const auto result = co_await std::move(value);
+  const auto result = co_await value;
   if (result.ok()) throw std::runtime_error("it broke");
   co_return result.value();
 }
@@ -231,7 +278,7 @@ struct Plain {
 };
 
 Plain await_late(Future<int> future, Guard, int* out) {
-  auto late = ReadyLate(FutureAccess::state(future));
+  auto late = ReadyLate(FutureAccess::consume(future));
   const auto result = co_await late;
   *out = result.ok() ? *result : -1;
 }
@@ -263,7 +310,7 @@ TEST(FutureCoroutine, MayDieWhileItSuspends) {
 Future<int> add_up(std::vector<Future<int>> parts) {
   int total = 0;
   for (auto& part : parts) {
-    TINKER_CO_TRY(const int value, co_await std::move(part));
+    TINKER_CO_TRY(const int value, co_await part);
     total += value;
   }
   co_return total;
@@ -289,7 +336,7 @@ TEST(FutureCoroutine, ResumesOnTheCallbackThreadOfARuntime) {
 }
 
 Future<int> holds_its_client(Runtime runtime, Future<int> value) {
-  TINKER_CO_TRY(const int v, co_await std::move(value));
+  TINKER_CO_TRY(const int v, co_await value);
   co_return v + (runtime.callbacks() ? 1 : 0);
 }
 

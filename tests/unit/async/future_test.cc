@@ -15,6 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::_;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pointee;
 using ::tinker::testing::IsError;
@@ -83,16 +84,42 @@ TEST(Future, HandsItsResultOutOnceToThreadsThatRace) {
   for (int round = 0; round < 100; ++round) {
     Promise<std::string> promise;
     auto future = promise.future();
-    const auto& state = FutureAccess::state(future);
     promise.set(std::string(100, 'x'));
     std::vector<Result<std::string>> results(2, Result<std::string>(kFailure));
 
-    std::thread other([&] { results[0] = state->take(); });
-    results[1] = state->take();
+    std::thread other([&] { results[0] = future.get(); });
+    results[1] = future.get();
     other.join();
 
     EXPECT_NE(results[0].ok(), results[1].ok());
   }
+}
+
+TEST(Future, SaysThatItWasMovedFrom) {
+  auto future = Future<int>::ready(7);
+  auto owner = std::move(future);
+  const auto says_so = IsError(ErrorCode::invalid_argument, HasSubstr("moved from"));
+
+  // NOLINTBEGIN(bugprone-use-after-move): the mistake under test
+  EXPECT_THAT(future.get(), says_so);
+  EXPECT_THAT(future.get(1ms), says_so);
+  EXPECT_THAT(std::move(future).then([](Result<int> r) { return r; }).get(), says_so);
+  EXPECT_TRUE(future.is_ready());
+  future.cancel();
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_THAT(owner.get(), IsOkAndHolds(7));
+}
+
+TEST(Future, DoesNotWaitForAResultThatGoesToAnother) {
+  Promise<int> promise;
+  auto future = promise.future();
+  std::vector<Future<int>> futures;
+  futures.push_back(promise.future());  // against the contract: one promise, two futures
+  auto all = when_all(std::move(futures));
+
+  EXPECT_THAT(future.get(), IsError(ErrorCode::invalid_argument, HasSubstr("taken already")));
+  promise.set(7);
+  EXPECT_THAT(all.get(), IsOkAndHolds(ElementsAre(7)));
 }
 
 TEST(Future, WaitsForAnotherThread) {

@@ -129,7 +129,7 @@ TEST(Runtime, LeavesItsCallbackThreadToFuturesThatOutliveIt) {
   auto future = spawn(*runtime, answer_after(1h, 1));
   runtime.reset();
 
-  auto late = future.then([](const Result<int>&) { return this_thread().is_library; });
+  auto late = std::move(future).then([](const Result<int>&) { return this_thread().is_library; });
 
   EXPECT_THAT(late.get(), IsOkAndHolds(true));
 }

@@ -148,7 +148,7 @@ TEST_F(TaskTest, LetsGoOfAllItHeldBeforeItsResultIsSeen) {
   const auto held = std::make_shared<int>(7);
   auto future = spawn(holding(held));
   long seen = 0;
-  auto observed = future.then([&](Result<int> r) {
+  auto observed = std::move(future).then([&](Result<int> r) {
     seen = held.use_count();
     return r;
   });
@@ -332,6 +332,14 @@ Task<int> answer_of(Future<int> future) {
   auto wait = until(std::move(future));
   TINKER_CO_TRY(const int value, co_await wait);
   co_return value + 1;
+}
+
+TEST_F(TaskTest, IsToldThatAFutureWasTaken) {
+  auto future = Future<int>::ready(1);
+  EXPECT_THAT(future.get(), IsOkAndHolds(1));
+
+  EXPECT_THAT(spawn(answer_of(std::move(future))).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("taken already")));
 }
 
 TEST_F(TaskTest, AwaitsFutures) {

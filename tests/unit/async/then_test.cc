@@ -222,12 +222,35 @@ TEST(FutureThen, LetsGoOfWhatTheFunctionOwned) {
   EXPECT_THAT(future.get(), IsOkAndHolds(7));
 }
 
-TEST(FutureThenDeathTest, HasRoomForOneConsumer) {
+TEST(FutureThen, LeavesTheFutureEmpty) {
   Promise<int> promise;
   auto future = promise.future();
-  (void)future.then([](const Result<int>&) {});
+  auto first = std::move(future).then([](Result<int> r) { return r; });
+  // NOLINTBEGIN(bugprone-use-after-move): the mistake under test
+  auto second = std::move(future).then([](Result<int> r) { return r; });
+  const auto got = future.get();
+  // NOLINTEND(bugprone-use-after-move)
 
-  EXPECT_DEATH((void)future.then([](const Result<int>&) {}), "continuation_");
+  promise.set(7);
+
+  const auto says_so = IsError(ErrorCode::invalid_argument, HasSubstr("given away by then()"));
+  EXPECT_THAT(first.get(), IsOkAndHolds(7));
+  EXPECT_THAT(second.get(), says_so);
+  EXPECT_THAT(got, says_so);
+}
+
+TEST(FutureThen, TellsTheSecondConsumerOnItsExecutor) {
+  const auto executor = std::make_shared<ManualExecutor>();
+  Promise<int> promise(executor);
+  auto future = promise.future();
+  promise.set(7);
+  EXPECT_THAT(future.get(), IsOkAndHolds(7));
+
+  auto late = std::move(future).then([](Result<int> r) { return r; });
+
+  EXPECT_FALSE(late.is_ready());
+  executor->run();
+  EXPECT_THAT(late.get(), IsError(ErrorCode::invalid_argument, HasSubstr("taken already")));
 }
 
 TEST(FutureGet, InsideACallbackOfAThreadGivesAnErrorInsteadOfHanging) {

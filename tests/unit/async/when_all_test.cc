@@ -40,6 +40,16 @@ TEST(WhenAll, GivesTheValuesInOrderWhoeverComesFirst) {
   EXPECT_THAT(all.get(), IsOkAndHolds(ElementsAre(10, 20, 30)));
 }
 
+TEST(WhenAll, SaysThatAFutureIsEmpty) {
+  std::vector<Promise<int>> promises(2);
+  auto futures = futures_of(promises);
+  auto owner = std::move(futures[1]);
+
+  EXPECT_THAT(when_all(std::move(futures)).get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("moved from")));
+  EXPECT_FALSE(owner.is_ready());
+}
+
 TEST(WhenAll, EndsWithTheFirstErrorToArrive) {
   std::vector<Promise<int>> promises(3);
   auto all = when_all(futures_of(promises));

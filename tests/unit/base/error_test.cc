@@ -2,6 +2,7 @@
 
 #include <array>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -109,6 +110,15 @@ TEST(Error, PrintsItsMessageAlone) {
   const Error error = {.code = ErrorCode::not_found, .message = "no such run"};
 
   EXPECT_EQ(error.to_string(), "no such run");
+}
+
+TEST(Error, IsWrittenToStreamsAsItsText) {
+  const Error error = {.message = "no such run", .http_status = 404};
+  std::ostringstream out;
+
+  out << error.with_context("get_info");
+
+  EXPECT_EQ(out.str(), "get_info: no such run (status 404)");
 }
 
 TEST(Error, PrintsTheStatusInBrackets) {

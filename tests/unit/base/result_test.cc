@@ -159,6 +159,15 @@ TEST(ResultOfVoid, HoldsAnError) {
   EXPECT_EQ(result.error(), full_error());
 }
 
+TEST(ResultOfVoid, GivesItsErrorAwayWhenItIsTemporary) {
+  Result<void> result = Error{.message = std::string(100, 'x')};
+  const char* const text = result.error().message.data();
+
+  const Error error = std::move(result).error();
+
+  EXPECT_EQ(error.message.data(), text);
+}
+
 TEST(ResultOfVoid, ValueThrowsOnlyForAnError) {
   EXPECT_NO_THROW(Result<void>().value());
   EXPECT_THROW(Result<void>(full_error()).value(), ResultError);
@@ -180,6 +189,15 @@ TEST(ResultValue, MovesOutOfATemporary) {
   const std::unique_ptr<int> taken = std::move(result).value();
 
   EXPECT_THAT(taken, Pointee(7));
+}
+
+TEST(ResultValue, MayHaveASubstitute) {
+  const Result<std::string> text = std::string("text");
+  const Result<std::string> error = full_error();
+
+  EXPECT_EQ(text.value_or("none"), "text");
+  EXPECT_EQ(error.value_or("none"), "none");
+  EXPECT_THAT(Result<std::unique_ptr<int>>(std::make_unique<int>(7)).value_or(nullptr), Pointee(7));
 }
 
 TEST(ResultValue, ThrowsTheSameError) {

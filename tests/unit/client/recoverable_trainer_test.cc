@@ -138,7 +138,7 @@ TEST_F(RecoverableTrainerTest, APredecessorThatFailedCountsAsItsCause) {
           .run(1,
                [](const TrainingClient& client, std::int64_t) {
                  auto step = client.train_step(make_data(1), LossFn::cross_entropy, AdamParams());
-                 return step.optim_step.then([](const Result<OptimStepResponse>& done) {
+                 return std::move(step.optim_step).then([](const Result<OptimStepResponse>& done) {
                    return done.ok() ? Result<StepMetrics>(StepMetrics()) : done.error();
                  });
                })

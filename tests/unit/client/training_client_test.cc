@@ -128,6 +128,52 @@ TEST_F(TrainingClientTest, RefusesWhatCannotBeSentWithoutSpendingAnId) {
   EXPECT_THAT(f.bodies("/optim_step")[0], HasSubstr(R"("seq_id":1,)"));
 }
 
+TEST_F(TrainingClientTest, RefusesDataThatNoServerCouldUse) {
+  const auto data_with = [](const std::string& name, TensorData tensor) {
+    auto data = make_data(2);
+    data[1].loss_fn_inputs[name] = std::move(tensor);
+    return data;
+  };
+  const auto refusal = [&](const std::vector<Datum>& data) {
+    return trainer.forward_backward(data, LossFn::cross_entropy).get();
+  };
+  auto misspelt = data_with("weigths", std::vector<float>{1, 1});
+  misspelt[1].loss_fn_inputs.erase("weights");
+
+  EXPECT_THAT(refusal(data_with("weights", std::vector<float>{1})),
+              IsError(ErrorCode::invalid_argument,
+                      "data[1]: loss_fn_inputs.weights has 1 rows; expected 2, one per token"));
+  EXPECT_THAT(refusal(data_with("target_tokens", std::vector<std::int64_t>{6, -6})),
+              IsError(ErrorCode::invalid_argument, HasSubstr("target_tokens has -6")));
+  EXPECT_THAT(refusal(data_with("weights", std::vector<float>{1, std::nanf("")})),
+              IsError(ErrorCode::invalid_argument, HasSubstr("weights[1] is nan")));
+  EXPECT_THAT(refusal(misspelt),
+              IsError(ErrorCode::invalid_argument, HasSubstr("did you mean 'weights'?")));
+  EXPECT_THAT(f.bodies("/forward_backward"), IsEmpty());
+}
+
+TEST_F(TrainingClientTest, LetsThroughWhatOtherServersMayTake) {
+  f.results["ForwardBackward"] =
+      ClientFixture::protobuf(wire::encode_proto(ForwardBackwardOutput()).value());
+  auto data = make_data(1);
+  data[0].loss_fn_inputs["mask"] = std::vector<float>{1, 1};
+
+  EXPECT_THAT(trainer.forward_backward(data, LossFn::cispo).get(), IsOk());
+  data[0].loss_fn_inputs["weights"] = std::vector<float>{1};
+  EXPECT_THAT(trainer.forward_backward(data, OpenEnum<LossFn>::parse("later")).get(), IsOk());
+}
+
+TEST_F(TrainingClientTest, RefusesAStepThatMakesNoSenseWithItsBatch) {
+  auto step = trainer.train_step(make_data(1), LossFn::cross_entropy, {.learning_rate = -1});
+
+  EXPECT_THAT(step.optim_step.get(),
+              IsError(ErrorCode::invalid_argument,
+                      "learning_rate is -1; expected a finite number of at least 0"));
+  EXPECT_THAT(step.forward_backward.get(),
+              IsError(ErrorCode::invalid_argument, HasSubstr("learning_rate is -1")));
+  EXPECT_THAT(f.bodies("/forward_backward"), IsEmpty());
+}
+
 TEST_F(TrainingClientTest, AFailedSubmissionEndsWhatWaitsBehindIt) {  // D2
   f.server->reply("/forward_backward", {{.status = 422, .body = "bad", .delay = 1s}});
   auto gradients = trainer.forward_backward(make_data(1), LossFn::cross_entropy);

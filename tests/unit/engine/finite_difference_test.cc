@@ -266,6 +266,26 @@ TEST_P(FiniteDifferences, OfLossesWithOneTarget) {
     }
     return out;
   };
+  // So is the ratio of a sequence; a token's own one moves with its logprob.
+  auto gspo = built_in("gspo", LossFn::gspo, sequences);
+  gspo.value = [&](std::size_t i, std::span<const float> at) {
+    const auto sampled = sequences[i].loss_fn_inputs.at("logprobs").floats();
+    const auto advantages = sequences[i].loss_fn_inputs.at("advantages").floats();
+    double sum = 0;
+    double counted = 0;
+    for (std::size_t t = 0; t < at.size(); ++t) {
+      if (advantages[t] == 0) continue;
+      sum += double{logprobs[i][t]} - double{sampled[t]};
+      ++counted;
+    }
+    double out = 0;
+    for (std::size_t t = 0; t < at.size(); ++t) {
+      const double ratio = std::exp(sum / counted + double{at[t]} - double{logprobs[i][t]});
+      const double advantage{advantages[t]};
+      out -= std::min(ratio * advantage, std::clamp(ratio, 0.8, 1.2) * advantage);
+    }
+    return out;
+  };
   const auto focal =
       loss::Formula::define("focal", {{"logprobs", 1}, {"weights", 1}}, [](const auto& in) {
         return -sum(in["weights"] * square(1.0 - exp(0.3 * in["logprobs"])) * in["logprobs"]);
@@ -276,7 +296,7 @@ TEST_P(FiniteDifferences, OfLossesWithOneTarget) {
       built_in("ppo", LossFn::ppo, tokens),
       cispo,
       built_in("dro", LossFn::dro, tokens, {{"beta", 0.4}}),
-      built_in("gspo", LossFn::gspo, sequences),
+      gspo,
       custom("focal", focal, weighted)};
 
   expect_derivatives(objectives, scored);

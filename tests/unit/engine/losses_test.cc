@@ -262,7 +262,7 @@ TEST(SequenceRatio, IsTheMeanOverTokensWithAnAdvantage) {
 }
 
 TEST(SequenceRatio, IsTheMeanOverTheMaskIfThereIsOne) {
-  // Also where the advantage is 0, and not where it is not.
+  // The mask also counts where the advantage is 0, and leaves out a token that has one.
   const Rollout rollout = {
       .sampled = {-1, -1, -1}, .advantages = {1, 3, 0}, .ratio_mask = Numbers{0, 1, 1}};
   const double ratio = std::exp((0.25 - 0.125) / 2);
@@ -270,9 +270,19 @@ TEST(SequenceRatio, IsTheMeanOverTheMaskIfThereIsOne) {
   const auto found = evaluate(loss_of(LossFn::gspo), rollout.datum(), {-8, -0.75F, -1.125F});
 
   EXPECT_NEAR(found.loss, -4 * ratio, 1e-9);
-  expect_near(found.derivatives,
-              {0, static_cast<float>(-2 * ratio), static_cast<float>(-2 * ratio)},
-              1e-6F);
+  expect_near(
+      found.derivatives, {static_cast<float>(-ratio), static_cast<float>(-3 * ratio), 0}, 1e-6F);
+}
+
+TEST(SequenceRatio, HasTheCheckValueOfTheService) {
+  // SERVER 2: each token has the gradient of its own advantage.
+  const Rollout rollout = {.sampled = {-1.1F, -0.45F, -2.05F},
+                           .advantages = {1, 0, -0.5F},
+                           .ratio_mask = Numbers{1, 1, 1}};
+
+  const auto found = evaluate(loss_of(LossFn::gspo), rollout.datum(), {-1, -0.5F, -2});
+
+  expect_near(found.derivatives, {-1.034F, 0, 0.517F}, 5e-4F);
 }
 
 TEST(SequenceRatio, IsOneWhenEverythingIsMasked) {
@@ -280,7 +290,7 @@ TEST(SequenceRatio, IsOneWhenEverythingIsMasked) {
 
   const auto found = evaluate(loss_of(LossFn::gspo), rollout.datum(), {-4, -kInfinity});
 
-  EXPECT_EQ(found, (Evaluation{.loss = -4, .elementwise = {-1, -3}, .derivatives = {0, 0}}));
+  EXPECT_EQ(found, (Evaluation{.loss = -4, .elementwise = {-1, -3}, .derivatives = {-1, -3}}));
 }
 
 TEST(SequenceRatio, IsClippedOnlyWhereThatMakesItWorse) {
@@ -292,22 +302,23 @@ TEST(SequenceRatio, IsClippedOnlyWhereThatMakesItWorse) {
   const auto lowered = evaluate(loss_of(LossFn::gspo), rollout.datum(), {kDown, kDown});
 
   expect_near(raised.elementwise, {-1.2F, 6.0F}, 1e-6F);
+  expect_near(raised.derivatives, {0, 6.0F}, 1e-6F);
   expect_near(lowered.elementwise, {-0.5F, 2.4F}, 1e-6F);
+  expect_near(lowered.derivatives, {-0.5F, 0}, 1e-6F);
 }
 
-TEST(SequenceRatio, HasTheDerivativesOfItsFormula) {
-  const auto loss = loss_of(LossFn::gspo);
-  for (const float log_ratio : {-0.5F, -0.125F, 0.0F, 0.125F, 0.5F}) {
-    for (const auto& mask : {std::optional<Numbers>{}, std::optional(Numbers{1, 0, 1, 1})}) {
-      const Rollout rollout = {
-          .sampled = {-1, -2, -3, -4}, .advantages = {1, -2, 0, 0.5F}, .ratio_mask = mask};
-      Numbers logprobs = rollout.sampled;
-      for (float& logprob : logprobs) logprob += log_ratio;
+TEST(SequenceRatio, IsAConstantToTheDerivatives) {
+  // ratio_t = s exp(l_t - l_t'), where s and l' do not move: the derivative is -s A_t.
+  for (const auto& mask : {std::optional<Numbers>{}, std::optional(Numbers{1, 0, 1, 1})}) {
+    const Rollout rollout = {
+        .sampled = {-1, -2, -3, -4}, .advantages = {1, -2, 0, 0.5F}, .ratio_mask = mask};
+    Numbers logprobs = rollout.sampled;
+    for (float& logprob : logprobs) logprob += 0.125F;
+    const float ratio = std::exp(0.125F);
 
-      const auto found = evaluate(loss, rollout.datum(), logprobs);
+    const auto found = evaluate(loss_of(LossFn::gspo), rollout.datum(), logprobs);
 
-      expect_near(found.derivatives, differences(loss, rollout.datum(), logprobs), 2e-5F);
-    }
+    expect_near(found.derivatives, {-ratio, 2 * ratio, 0, -0.5F * ratio}, 1e-6F);
   }
 }
 
@@ -549,6 +560,32 @@ TEST(TokenLoss, RefusesSparseInputsOfAPolicy) {
   EXPECT_THAT(read_with(LossFn::ppo, {{"advantages", sparse}}),
               invalid("loss_fn_inputs.advantages is a sparse tensor of float32 and shape [2, 1]; "
                       "expected a dense one of float32"));
+}
+
+TEST(TokenLoss, RefusesNumbersThatAreNotFinite) {
+  EXPECT_THAT(read_with(LossFn::cross_entropy, {{"weights", Numbers{1, kNan}}}),
+              invalid("loss_fn_inputs.weights[1] is nan; expected a finite number"));
+  for (const auto kind : {LossFn::importance_sampling, LossFn::ppo, LossFn::cispo, LossFn::dro}) {
+    EXPECT_THAT(read_with(kind, {{"advantages", Numbers{kInfinity, 1}}}),
+                invalid("loss_fn_inputs.advantages[0] is inf; expected a finite number"));
+    EXPECT_THAT(read_with(kind, {{"logprobs", Numbers{-1, kNan}}}),
+                invalid("loss_fn_inputs.logprobs[1] is nan; expected a finite number"));
+  }
+  EXPECT_THAT(read_with(LossFn::gspo, {{"sequence_ratio_mask", Numbers{1, kNan}}}),
+              invalid("loss_fn_inputs.sequence_ratio_mask[1] is nan; expected a finite number"));
+}
+
+TEST(TokenLoss, ReadsABatchAndNamesTheDatumThatIsWrong) {
+  const auto loss = loss_of(LossFn::cross_entropy);
+  std::vector<Datum> data(3, datum_of(1, {{"target_tokens", Ids{7}}}));
+
+  const auto read = loss.read(data);
+  data[2].loss_fn_inputs["weights"] = Numbers{kNan};
+
+  EXPECT_EQ(read.value().size(), 3U);
+  EXPECT_THAT(loss.read(data),
+              invalid("data[2]: loss_fn_inputs.weights[0] is nan; expected a finite number"));
+  EXPECT_THAT(loss.read(std::span<const Datum>()), invalid("no data: expected at least one datum"));
 }
 
 TEST(ShapedLike, KeepsTheShapeOfTheTargets) {

@@ -57,12 +57,34 @@ TEST(Library, CispoHasTheServicesBoundsAndNoGradientThroughTheRatio) {
 }
 
 TEST(Library, GspoHasOneRatioOfTheMaskedPositions) {
-  const auto function = batch(gspo({.low = 0.5, .high = 2.0}).value());
-  const auto found = policy_batch().run(function);
+  const auto found = policy_batch().run(batch(gspo({.low = 0.5, .high = 2.0}).value()));
   ASSERT_THAT(found, IsOk());
-  EXPECT_NEAR(found->loss, -std::sqrt(2.0), 1e-6);
-  const auto expected = finite_differences(function, policy_batch());
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(found->gradients[0][i], expected[0][i], 1e-5);
+  const float ratio = std::sqrt(2.0F);
+  EXPECT_NEAR(found->loss, -ratio, 1e-6);
+  EXPECT_THAT(
+      found->gradients[0],
+      ElementsAre(FloatNear(-ratio, 1e-6F), FloatNear(ratio, 1e-6F), FloatNear(-ratio, 1e-6F)));
+}
+
+TEST(Library, GspoHasTheCheckValueOfTheService) {
+  // SERVER 2: each token has the gradient of its own advantage.
+  const Batch given = {.data = {datum({{"sampling_logprobs", Floats{-1.1F, -0.45F, -2.05F}},
+                                       {"advantages", Floats{1.0F, 0.0F, -0.5F}},
+                                       {"sequence_ratio_mask", Floats{1.0F, 1.0F, 1.0F}}})},
+                       .logprobs = {{-1.0F, -0.5F, -2.0F}}};
+  const auto found = given.run(batch(gspo().value()));
+  ASSERT_THAT(found, IsOk());
+  EXPECT_THAT(found->gradients[0],
+              ElementsAre(FloatNear(-1.034F, 5e-4F), 0.0F, FloatNear(0.517F, 5e-4F)));
+}
+
+TEST(Library, GspoHasARatioOfOneWhenEverythingIsMasked) {
+  auto given = policy_batch();
+  given.data[0].loss_fn_inputs["sequence_ratio_mask"] = Floats{0.0F, 0.0F, 0.0F};
+  const auto found = given.run(batch(gspo().value()));
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(found->loss, -1.0);
+  EXPECT_THAT(found->gradients[0], ElementsAre(-1.0F, 1.0F, -1.0F));
 }
 
 TEST(Library, DroPenalisesTheDistance) {

@@ -30,6 +30,8 @@ TEST(Tokenizer, SpellsTokensAsTheirFileDoes) {
   EXPECT_THAT(tokenizer.encode(" the"), ElementsAre(id));
   EXPECT_THAT(tokenizer.id_to_token(id), Optional(std::string("Ġthe")));
   EXPECT_THAT(tokenizer.id_to_bytes(id), Optional(std::string(" the")));
+  EXPECT_EQ(tokenizer.token_bytes()(id), " the");
+  EXPECT_EQ(tokenizer.token_bytes()(99'999), "");
   EXPECT_FALSE(tokenizer.token_to_id("no such token"));
   EXPECT_FALSE(tokenizer.id_to_token(99'999));
   EXPECT_FALSE(tokenizer.id_to_token(-1));

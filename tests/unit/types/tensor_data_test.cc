@@ -52,6 +52,18 @@ TEST(TensorData, TakesAVectorOfIntegersAsOneDimension) {
   EXPECT_THAT(tensor.shape(), Optional(ElementsAre(3)));
 }
 
+TEST(TensorData, WidensShorterIntegers) {
+  const TensorData tensor = std::vector<std::int32_t>{11, -12};
+
+  EXPECT_EQ(tensor, TensorData(std::vector<std::int64_t>{11, -12}));
+}
+
+TEST(TensorData, RoundsDoubles) {
+  const TensorData tensor = std::vector<double>{0.5, 0.1};
+
+  EXPECT_EQ(tensor, TensorData(std::vector<float>{0.5F, 0.1F}));
+}
+
 TEST(TensorData, DoesNotCopyTheVectorItTakes) {
   std::vector<std::int64_t> values = {11, 12};
   const std::byte* memory = std::as_bytes(std::span(values)).data();

@@ -120,11 +120,26 @@ TEST(SampleResponseProto, KnowsTwoStopReasons) {  // PROTOBUF 4: absent = 0 = st
   EXPECT_EQ(sequence(int_field(1, 1)).value().sequences.at(0).stop_reason, StopReason::length);
 }
 
-TEST(SampleResponseProto, RefusesOtherStopReasons) {  // PROTOBUF 4: a deserialization error
-  EXPECT_THAT(sequence(int_field(1, 2)),
-              IsError(ErrorCode::invalid_response,
-                      "sequences[0].stop_reason: expected 0 (stop) or 1 (length), found 2"));
-  EXPECT_THAT(sequence(int_field(1, static_cast<std::uint64_t>(-1))), Not(IsOk()));
+TEST(SampleResponseProto, KeepsOtherStopReasons) {  // docs/parity.md: a newer server
+  for (const std::int64_t number : {2, 300, -1}) {
+    const auto message = field(1, int_field(1, static_cast<std::uint64_t>(number)));
+    const auto response = decoded(message);
+
+    EXPECT_EQ(response.sequences.at(0).stop_reason.known(), std::nullopt);
+    EXPECT_EQ(response.sequences.at(0).stop_reason.text(), std::to_string(number));
+    EXPECT_EQ(encode_proto(response).value(), message);
+  }
+}
+
+TEST(SampleResponseProto, RefusesToWriteAStopReasonThatIsNoNumber) {
+  for (const char* const text : {"", "later", "2x", "4294967296"}) {
+    const SampleResponse response = {
+        .sequences = {{.stop_reason = OpenEnum<StopReason>::parse(text)}}};
+    EXPECT_THAT(encode_proto(response),
+                IsError(ErrorCode::invalid_argument,
+                        "sequences[0].stop_reason: expected a stop reason or its number, found '" +
+                            std::string(text) + "'"));
+  }
 }
 
 TEST(SampleResponseProto, AcceptsASequenceWithoutTokens) {  // PROTOBUF 4: empty allowed
