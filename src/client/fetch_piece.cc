@@ -6,6 +6,7 @@
 #include "client/download.h"
 #include "client/piece_sink.h"
 #include "http/api_client.h"
+#include "http/redactor.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"
 #include "http/url.h"
@@ -42,13 +43,10 @@ http::Request make_request(const http::Url& url, const Object& object, const Pie
 Error without_query(Error error, const http::Url& url) {
   const auto query = url.target.find('?');
   if (query == std::string::npos) return error;
-  const auto hide = [secret = url.target.substr(query)](std::string& text) {
-    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-      text.erase(at, secret.size());
-    }
-  };
-  hide(error.message);
-  for (auto& context : error.context) hide(context);
+  http::Redactor redactor;
+  redactor.keep(std::string_view(url.target).substr(query));
+  error.message = redactor.redact(error.message);
+  for (auto& context : error.context) context = redactor.redact(context);
   return error;
 }
 
