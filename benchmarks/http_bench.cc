@@ -16,10 +16,10 @@
 
 #include <sys/resource.h>
 
+#include "api/api_client.h"
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
 #include "cpu_time.h"
-#include "http/api_client.h"
 #include "http/asio_transport.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/sample.h"
@@ -31,19 +31,19 @@ namespace {
 
 using async::Task;
 
-class Token final : public http::TokenProvider {
+class Token final : public api::TokenProvider {
  public:
   Task<Secret> token() override { co_return Secret("tml-benchmark"); }
 };
 
 /// What all workers share. Loop thread only.
 struct Load {
-  std::shared_ptr<http::ApiClient> api;
-  std::shared_ptr<http::TokenProvider> tokens = std::make_shared<Token>();
+  std::shared_ptr<api::ApiClient> api;
+  std::shared_ptr<api::TokenProvider> tokens = std::make_shared<Token>();
   std::size_t left = 0;
 };
 
-Result<http::Call> sample_call() {
+Result<api::Call> sample_call() {
   const SampleRequest request = {
       .prompt = ModelInput::from_tokens({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}),
       .sampling_params = {.max_tokens = 64, .temperature = 0.7},
@@ -52,10 +52,10 @@ Result<http::Call> sample_call() {
       .prompt_logprobs = false,
   };
   TINKER_TRY(std::string body, wire::encode_json(request));
-  return http::Call{.path = "/api/v1/asample",
-                    .body = std::make_shared<const std::string>(std::move(body)),
-                    .pool = http::PoolKind::sample,
-                    .max_retries = 0};
+  return api::Call{.path = "/api/v1/asample",
+                   .body = std::make_shared<const std::string>(std::move(body)),
+                   .pool = api::PoolKind::sample,
+                   .max_retries = 0};
 }
 
 Task<> submit_sample(std::shared_ptr<Load> load) {
@@ -66,18 +66,18 @@ Task<> submit_sample(std::shared_ptr<Load> load) {
   co_return Result<void>();
 }
 
-Result<http::Call> poll_call() {
+Result<api::Call> poll_call() {
   const FutureRetrieveRequest request = {.request_id = "r-1-1", .allow_metadata_only = true};
   TINKER_TRY(std::string body, wire::encode_json(request));
-  return http::Call{.path = "/api/v1/retrieve_future",
-                    .body = std::make_shared<const std::string>(std::move(body)),
-                    .headers = {{"X-Tinker-Request-Iteration", "0"},
-                                {"X-Tinker-Request-Type", "Sample"},
-                                {"Accept", "application/x-protobuf"},
-                                {"X-Tinker-Create-Promise-Roundtrip-Time", "0.01"}},
-                    .pool = http::PoolKind::retrieve_promise,
-                    .timeout = std::chrono::seconds(45),
-                    .max_retries = 0};
+  return api::Call{.path = "/api/v1/retrieve_future",
+                   .body = std::make_shared<const std::string>(std::move(body)),
+                   .headers = {{"X-Tinker-Request-Iteration", "0"},
+                               {"X-Tinker-Request-Type", "Sample"},
+                               {"Accept", "application/x-protobuf"},
+                               {"X-Tinker-Create-Promise-Roundtrip-Time", "0.01"}},
+                   .pool = api::PoolKind::retrieve_promise,
+                   .timeout = std::chrono::seconds(45),
+                   .max_retries = 0};
 }
 
 Task<> poll_result(std::shared_ptr<Load> load) {
@@ -131,12 +131,12 @@ int bench(const std::vector<std::string>& arguments) {
   const Runtime runtime = Runtime::start();
   const auto& core = runtime.core();
   const auto load = std::make_shared<Load>();
-  load->api = std::make_shared<http::ApiClient>(
+  load->api = std::make_shared<api::ApiClient>(
       core,
       http::AsioTransport::create(std::dynamic_pointer_cast<async::AsioLoop>(core->loop()),
                                   core->workers(),
                                   {.ca_file = arguments[2]}),
-      http::ApiClientOptions{.base_url = arguments[1]});
+      api::ApiClientOptions{.base_url = arguments[1]});
 
   // Opens the connections; they are there for the whole life of a client.
   auto result = run(runtime, load, work, in_flight, in_flight);

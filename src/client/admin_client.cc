@@ -30,7 +30,7 @@ Future<AuditLogResponse> AdminClient::get_audit_log(AuditLogQuery query) const {
       *state_,
       options_,
       {.method = "get_audit_log",
-       .call = {.path = "/api/v1/audit", .pool = http::PoolKind::rest_support_redirect}},
+       .call = {.path = "/api/v1/audit", .pool = api::PoolKind::rest_support_redirect}},
       query);
 }
 

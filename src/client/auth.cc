@@ -18,7 +18,7 @@ namespace {
 Task<> ask(std::shared_ptr<session::Service> service) {
   auto opening = service->rest_holder();
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
-  http::Call call = {.method = http::Method::get, .path = "/api/v1/get_server_capabilities"};
+  api::Call call = {.method = http::Method::get, .path = "/api/v1/get_server_capabilities"};
   auto asking = session::call_json<GetServerCapabilitiesResponse>(holder->core(), std::move(call));
   TINKER_CO_TRY(co_await std::move(asking));
   co_return Result<void>();

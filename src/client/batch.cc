@@ -190,10 +190,10 @@ Task<UntypedApiFuture> Batch::send(std::shared_ptr<Batch> self, std::size_t inde
     body = co_await wait;
   }
   if (!body.ok()) co_return body.error();
-  http::Call call = {.path = "/api/v1/forward_backward",
-                     .body = *std::move(body),
-                     .pool = http::PoolKind::train,
-                     .trace = self->trace_};
+  api::Call call = {.path = "/api/v1/forward_backward",
+                    .body = *std::move(body),
+                    .pool = api::PoolKind::train,
+                    .trace = self->trace_};
   call.headers.add("Content-Type", "application/x-protobuf");
   if (is_compressed) call.headers.add("Content-Encoding", "zstd");
   auto calling = call_with_retries<UntypedApiFuture>(session, self->name_, std::move(call));

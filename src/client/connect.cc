@@ -58,7 +58,7 @@ Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
                                    .start_timeout = options.start_timeout};
   if (options.circuit_breaker) {
     TINKER_TRY(holder.breakers,
-               http::EndpointBreakers::create(*std::move(options.circuit_breaker), runtime.core()));
+               api::EndpointBreakers::create(*std::move(options.circuit_breaker), runtime.core()));
   }
   session::ServiceHandle service(std::move(runtime), holder);
   return std::make_shared<const ServiceState>(

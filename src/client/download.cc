@@ -315,8 +315,8 @@ Task<DownloadedCheckpoint> run_download(std::shared_ptr<Download> download) {
   auto opening = rest_holder(download->source);
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
   // This kind has a channel per request, which no other shares.
-  download->pool = std::make_shared<http::Pool>(
-      http::PoolKind::train, holder->core()->api->pool(http::PoolKind::train).transport());
+  download->pool = std::make_shared<api::ChannelPool>(
+      api::PoolKind::train, holder->core()->api->pool(api::PoolKind::train).transport());
   auto finding = find_urls(download);
   TINKER_CO_TRY(co_await std::move(finding));
   auto locking = open_folder(download, target);

@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "api/channel_pool.h"
 #include "async/semaphore.h"
 #include "async/task.h"
 #include "client/checksum.h"
 #include "client/download_progress.h"
 #include "client/partial_folder.h"
 #include "client/rest.h"
-#include "http/pool.h"
 #include "tinker/download.h"
 #include "tinker/types/tinker_path.h"
 
@@ -45,7 +45,7 @@ struct Download {
   DownloadRequest request;
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   ProgressReporter progress;
-  std::shared_ptr<http::Pool> pool = {};  ///< A connection per request.
+  std::shared_ptr<api::ChannelPool> pool = {};  ///< A connection per request.
   std::shared_ptr<PartialFolder> folder = {};
   /// Told to long work of the workers when nobody waits for it any more.
   std::shared_ptr<std::atomic<bool>> stop = std::make_shared<std::atomic<bool>>(false);

@@ -1,12 +1,11 @@
 #include <chrono>
 #include <utility>
 
+#include "api/redactor.h"
 #include "base/logging.h"
 #include "base/strings.h"
 #include "client/download.h"
 #include "client/piece_sink.h"
-#include "http/api_client.h"
-#include "http/redactor.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"
 #include "http/url.h"
@@ -43,7 +42,7 @@ http::Request make_request(const http::Url& url, const Object& object, const Pie
 Error without_query(Error error, const http::Url& url) {
   const auto query = url.target.find('?');
   if (query == std::string::npos) return error;
-  http::Redactor redactor;
+  api::Redactor redactor;
   redactor.keep(std::string_view(url.target).substr(query));
   error.message = redactor.redact(error.message);
   for (auto& context : error.context) context = redactor.redact(context);

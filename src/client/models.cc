@@ -154,7 +154,7 @@ Task<std::shared_ptr<TrainingCore>> submit_model(std::shared_ptr<Holder> holder,
       .optimizer_config = options.optimizer};
   TINKER_CO_TRY(auto body, session::json_body(request));
   const auto watch = std::make_shared<session::Watch>(session->runtime, "create_model", "");
-  const http::Call call = {
+  const api::Call call = {
       .path = "/api/v1/create_model", .body = std::move(body), .trace = trace, .observer = watch};
   const auto started = session->now();
   auto creating = session::call_json<UntypedApiFuture>(session, call);  // no outer retries (R5.6)

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "http/api_client.h"
 #include "http/ascii.h"
 #include "http/content_range.h"
 #include "http/retry_after.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "api/api_client.h"
 #include "async/task.h"
-#include "http/api_client.h"
 #include "session/future_poller.h"
 #include "session/json_call.h"
 #include "session/retries.h"
@@ -19,7 +19,7 @@ namespace tinker::client {
 struct Submission {
   std::string name = {};          ///< For errors and telemetry: "optim_step".
   std::string request_type = {};  ///< For polls: "OptimStep".
-  http::Call call = {};
+  api::Call call = {};
   std::shared_ptr<session::QueueStateObserver> observer = {};
 };
 
@@ -27,7 +27,7 @@ struct Submission {
 template <typename Answer>
 async::Task<Answer> call_with_retries(std::shared_ptr<session::SessionCore> session,
                                       std::string name,
-                                      http::Call call) {
+                                      api::Call call) {
   auto rounds = session::execute_with_retries<Answer>(
       session, std::move(name), [session, call](const std::shared_ptr<session::Watch>& watch) {
         return session::call_json<Answer>(session, session::watched(call, watch));

@@ -44,7 +44,7 @@ async::Task<std::shared_ptr<session::Holder>> rest_holder(RestState::Source sour
 /// One call: `method` is the name of the public function (PROTOCOL 3).
 struct RestCall {
   std::string method = {};
-  http::Call call = {};
+  api::Call call = {};
 };
 
 template <typename Answer>

@@ -21,13 +21,13 @@ namespace {
 
 constexpr auto kTracePause = std::chrono::seconds(5);
 
-http::Call run_call(std::string_view training_run_id) {
+api::Call run_call(std::string_view training_run_id) {
   return {
       .path = base::concat("/api/v1/training_runs/", http::encode_path_segment(training_run_id)),
       .endpoint = "/api/v1/training_runs/{id}"};
 }
 
-http::Call session_call(std::string_view session_id, std::string_view tail) {
+api::Call session_call(std::string_view session_id, std::string_view tail) {
   return {.path = base::concat("/api/v1/sessions/", http::encode_path_segment(session_id), tail),
           .endpoint = base::concat("/api/v1/sessions/{id}", tail)};
 }

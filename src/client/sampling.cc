@@ -37,9 +37,9 @@ Task<> join(std::shared_ptr<SamplingCore> core) {
   if (session->config.sample_join_sampling_session) {
     TINKER_CO_TRY(auto body,
                   session::json_body(JoinSamplingSessionRequest{core->sampling_session_id}));
-    http::Call call = {.path = "/api/v1/join_sampling_session",
-                       .body = std::move(body),
-                       .pool = http::PoolKind::session};
+    api::Call call = {.path = "/api/v1/join_sampling_session",
+                      .body = std::move(body),
+                      .pool = api::PoolKind::session};
     auto joining = call_with_retries<JoinSamplingSessionResponse>(
         session, "join_sampling_session", std::move(call));
     TINKER_CO_TRY(const auto answer, co_await std::move(joining));
@@ -65,12 +65,12 @@ Task<UntypedApiFuture> send_body(const SamplingCore& core,
                                  http::Body body,
                                  std::optional<TraceContext> trace,
                                  const std::shared_ptr<session::Watch>& watch) {
-  http::Call call = {.path = "/api/v1/asample",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::sample,
-                     .max_retries = 0,
-                     .trace = std::move(trace),
-                     .observer = watch};
+  api::Call call = {.path = "/api/v1/asample",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::sample,
+                    .max_retries = 0,
+                    .trace = std::move(trace),
+                    .observer = watch};
   call.headers.add("X-Tinker-Sampling-Backpressure", "1");
   return session::submit_cancellable(core.session(), core.holder->canceller(), std::move(call));
 }
@@ -213,10 +213,10 @@ Task<std::shared_ptr<SamplingCore>> create_sampler(std::shared_ptr<session::Hold
                     .model_path = std::move(source.model_path)}));
   const auto watch =
       std::make_shared<session::Watch>(session->runtime, "create_sampling_session", "");
-  http::Call call = {.path = "/api/v1/create_sampling_session",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::session,
-                     .observer = watch};
+  api::Call call = {.path = "/api/v1/create_sampling_session",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::session,
+                    .observer = watch};
   auto creating = session::call_json<CreateSamplingSessionResponse>(session, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   co_return make_sampling_core(holder, answer.sampling_session_id, std::move(options));

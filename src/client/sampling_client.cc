@@ -68,11 +68,11 @@ Future<std::vector<std::optional<float>>> logprobs(const client::SamplingState& 
 
 Task<std::string> read_base_model(std::shared_ptr<SamplingCore> core,
                                   std::optional<TraceContext> trace) {
-  http::Call call = {.method = http::Method::get,
-                     .path = base::concat("/api/v1/samplers/",
-                                          http::encode_path_segment(core->sampling_session_id)),
-                     .endpoint = "/api/v1/samplers/{id}",
-                     .trace = std::move(trace)};
+  api::Call call = {.method = http::Method::get,
+                    .path = base::concat("/api/v1/samplers/",
+                                         http::encode_path_segment(core->sampling_session_id)),
+                    .endpoint = "/api/v1/samplers/{id}",
+                    .trace = std::move(trace)};
   auto asking = client::call_with_retries<GetSamplerResponse>(
       core->session(), "get_sampler", std::move(call));
   auto running = client::reported(core->session(), "get_base_model", std::move(asking));

@@ -28,7 +28,7 @@ system_clock::time_point server_time(const http::Response& answer,
 
 Task<std::optional<Checkpoint>> find_checkpoint(std::shared_ptr<session::SessionCore> session,
                                                 std::shared_ptr<SaveAttempts> attempts) {
-  http::Call call = {
+  api::Call call = {
       .method = http::Method::get,
       .path = base::concat(
           "/api/v1/training_runs/", http::encode_path_segment(attempts->model_id), "/checkpoints"),
@@ -44,7 +44,7 @@ Task<std::optional<Checkpoint>> find_checkpoint(std::shared_ptr<session::Session
 }  // namespace
 
 Task<UntypedApiFuture> save_round(std::shared_ptr<session::SessionCore> session,
-                                  http::Call call,
+                                  api::Call call,
                                   std::shared_ptr<SaveAttempts> attempts) {
   const auto began = session->now();
   auto asking = session->api->fetch(std::move(call), session->tokens);

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "api/api_client.h"
 #include "async/task.h"
-#include "http/api_client.h"
 #include "session/session_core.h"
 #include "tinker/types/promise.h"
 
@@ -27,7 +27,7 @@ struct SaveAttempts {
 /// time after that round began, by the server's clock: then the round succeeds without a request
 /// id, and `saved_as` is set.
 async::Task<UntypedApiFuture> save_round(std::shared_ptr<session::SessionCore> session,
-                                         http::Call call,
+                                         api::Call call,
                                          std::shared_ptr<SaveAttempts> attempts);
 
 }  // namespace tinker::client

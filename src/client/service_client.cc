@@ -27,9 +27,9 @@ Task<GetServerCapabilitiesResponse> read_capabilities(std::shared_ptr<session::S
                                                       std::optional<TraceContext> trace) {
   auto opening = service->rest_holder();
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
-  http::Call call = {.method = http::Method::get,
-                     .path = "/api/v1/get_server_capabilities",
-                     .trace = std::move(trace)};
+  api::Call call = {.method = http::Method::get,
+                    .path = "/api/v1/get_server_capabilities",
+                    .trace = std::move(trace)};
   auto asking = client::call_with_retries<GetServerCapabilitiesResponse>(
       holder->core(), "get_server_capabilities", std::move(call));
   const auto reporter = service->open_session() ? service->open_session() : holder;

@@ -187,8 +187,7 @@ Task<SamplingClient> sample_saved(session::ServiceHandle::Weak service,
 Task<GetInfoResponse> read_info(std::shared_ptr<TrainingCore> core,
                                 std::optional<TraceContext> trace) {
   TINKER_CO_TRY(auto body, session::json_body(GetInfoRequest{.model_id = core->model_id}));
-  http::Call call = {
-      .path = "/api/v1/get_info", .body = std::move(body), .trace = std::move(trace)};
+  api::Call call = {.path = "/api/v1/get_info", .body = std::move(body), .trace = std::move(trace)};
   auto asking =
       client::call_with_retries<GetInfoResponse>(core->session(), "get_info", std::move(call));
   auto running = client::reported(core->session(), "get_info", std::move(asking));

@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "http/http_date.h"
+#include "http/retry_after.h"
 #include "http/url.h"
 
 namespace tinker::client {
@@ -41,7 +42,7 @@ Result<CheckpointArchiveUrlResponse> read_archive(const session::SessionCore& se
 }
 
 /// One answer, whatever it says, or an error worth another round.
-Task<http::Response> ask_archive(std::shared_ptr<session::SessionCore> session, http::Call call) {
+Task<http::Response> ask_archive(std::shared_ptr<session::SessionCore> session, api::Call call) {
   auto asking = session->api->fetch(std::move(call), session->tokens);
   TINKER_CO_TRY(auto answer, co_await std::move(asking));
   const bool is_being_built = answer.status == 503;
@@ -52,7 +53,7 @@ Task<http::Response> ask_archive(std::shared_ptr<session::SessionCore> session, 
 
 }  // namespace
 
-void address(http::Call& call,
+void address(api::Call& call,
              std::string_view training_run_id,
              std::string_view checkpoint_id,
              std::string_view tail) {
@@ -104,10 +105,10 @@ Task<CheckpointArchiveUrlResponse> find_archive(RestState::Source source,
   auto opening = rest_holder(std::move(source));
   TINKER_CO_TRY(const auto holder, co_await std::move(opening));
   const auto session = holder->core();
-  http::Call call = {.method = http::Method::get,
-                     .pool = http::PoolKind::rest_support_redirect,
-                     .trace = std::move(trace),
-                     .follow_redirects = false};
+  api::Call call = {.method = http::Method::get,
+                    .pool = api::PoolKind::rest_support_redirect,
+                    .trace = std::move(trace),
+                    .follow_redirects = false};
   address(call, path.training_run_id, path.checkpoint_id(), "/archive");
   for (int round = 1;; ++round) {
     auto rounds = session::execute_with_retries<http::Response>(

@@ -13,7 +13,7 @@
 namespace tinker::client {
 
 /// Makes `call` one about a checkpoint: "weights/step-10" of a run, and what is below it.
-void address(http::Call& call,
+void address(api::Call& call,
              std::string_view training_run_id,
              std::string_view checkpoint_id,
              std::string_view tail);

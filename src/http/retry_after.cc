@@ -63,6 +63,16 @@ bool should_retry(const Response& response) noexcept {
          response.status >= 500;
 }
 
+bool is_transport_error(const Error& error) noexcept {
+  return error.code == ErrorCode::connection_failed || error.code == ErrorCode::timed_out;
+}
+
+bool is_retryable(const Error& error) noexcept {
+  if (is_transport_error(error)) return true;
+  const int status = error.http_status;
+  return status == 408 || status == 409 || status == 429 || (status >= 500 && status < 600);
+}
+
 nanoseconds backoff_delay(int retries_made, double u) noexcept {
   constexpr int kEnough = 16;  // 0.5 s doubled that often is beyond the limit
   const double limit = std::min(std::ldexp(0.5, std::min(retries_made, kEnough)), 10.0);

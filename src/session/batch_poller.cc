@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/logging.h"
+#include "http/retry_after.h"
 #include "session/json_call.h"
 
 namespace tinker::session {
@@ -157,14 +158,14 @@ Task<FuturesRetrieveResponse> BatchPoller::ask(std::shared_ptr<BatchPoller> self
                     .prev_cursor = self->cursor_,
                     .retrieved_request_ids = {self->retrieved_.begin(), self->retrieved_.end()},
                 }));
-  http::Call call = {.path = "/api/v1/retrieve_futures",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::retrieve_futures,
-                     .timeout = kTimeout,
-                     .timeout_text = "45.0",
-                     .max_retries = 0,
-                     .loggable = self->sampling_session_id_,
-                     .is_guarded = false};
+  api::Call call = {.path = "/api/v1/retrieve_futures",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::retrieve_futures,
+                    .timeout = kTimeout,
+                    .timeout_text = "45.0",
+                    .max_retries = 0,
+                    .loggable = self->sampling_session_id_,
+                    .is_guarded = false};
   auto calling = call_json<FuturesRetrieveResponse>(self->session_, std::move(call));
   co_return co_await std::move(calling);
 }

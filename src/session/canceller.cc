@@ -25,7 +25,7 @@ struct Submission {
   bool is_abandoned = false;
 };
 
-Task<> submit_in_background(std::shared_ptr<Submission> submission, http::Call call) {
+Task<> submit_in_background(std::shared_ptr<Submission> submission, api::Call call) {
   auto calling = call_json<UntypedApiFuture>(submission->session, std::move(call));
   auto result = co_await std::move(calling);
   if (result.ok()) {
@@ -41,21 +41,21 @@ Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session,
                                  std::string request_id,
                                  std::shared_ptr<Watch> watch) {
   TINKER_CO_TRY(auto body, json_body(CancelFutureRequest{.request_id = request_id}));
-  http::Call call = {.path = "/api/v1/cancel_future",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::retrieve_promise,
-                     .timeout = kTimeout,
-                     .max_retries = 0,
-                     .loggable = std::move(request_id),
-                     .is_guarded = false,
-                     .observer = std::move(watch)};
+  api::Call call = {.path = "/api/v1/cancel_future",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::retrieve_promise,
+                    .timeout = kTimeout,
+                    .max_retries = 0,
+                    .loggable = std::move(request_id),
+                    .is_guarded = false,
+                    .observer = std::move(watch)};
   auto calling = session->api->call(std::move(call), session->tokens);
   co_return co_await std::move(calling);
 }
 
 Task<UntypedApiFuture> submit_beyond_scope(std::shared_ptr<SessionCore> session,
                                            std::shared_ptr<Canceller> canceller,
-                                           http::Call call) {
+                                           api::Call call) {
   auto whence = async::this_context();
   const auto context = co_await whence;
   if (context.scope->is_cancelled()) co_return context.scope->reason();
@@ -141,7 +141,7 @@ Task<> Canceller::cancel_one(std::shared_ptr<Canceller> self, std::string reques
 
 Task<UntypedApiFuture> submit_cancellable(std::shared_ptr<SessionCore> session,
                                           std::shared_ptr<Canceller> canceller,
-                                          http::Call call) {
+                                          api::Call call) {
   if (!canceller->is_enabled()) {
     return call_json<UntypedApiFuture>(std::move(session), std::move(call));
   }

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "api/api_client.h"
 #include "async/semaphore.h"
 #include "async/task.h"
-#include "http/api_client.h"
 #include "session/session_core.h"
 #include "tinker/types/promise.h"
 
@@ -42,6 +42,6 @@ class Canceller : public std::enable_shared_from_this<Canceller> {
 /// To be used inside the retry loops, so that nothing is sent anew after the cancellation.
 async::Task<UntypedApiFuture> submit_cancellable(std::shared_ptr<SessionCore> session,
                                                  std::shared_ptr<Canceller> canceller,
-                                                 http::Call call);
+                                                 api::Call call);
 
 }  // namespace tinker::session

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "api/token_provider.h"
 #include "async/runtime_core.h"
-#include "http/token_provider.h"
 #include "session/command_runner.h"
 #include "tinker/secret.h"
 
@@ -12,7 +12,7 @@ namespace tinker::session {
 
 /// Runs a command of the shell for every token it is asked for (R3.3). All providers of a runtime
 /// share one `CommandRunner`.
-class CommandProvider final : public http::TokenProvider {
+class CommandProvider final : public api::TokenProvider {
  public:
   CommandProvider(const std::shared_ptr<async::RuntimeCore>& core, Secret command);
 

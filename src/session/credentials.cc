@@ -128,8 +128,8 @@ bool has_credentials(const CredentialOptions& options) {
   return select_credential(options, false).ok();
 }
 
-std::shared_ptr<http::TokenProvider> make_provider(const std::shared_ptr<async::RuntimeCore>& core,
-                                                   CredentialSource source) {
+std::shared_ptr<api::TokenProvider> make_provider(const std::shared_ptr<async::RuntimeCore>& core,
+                                                  CredentialSource source) {
   if (auto* command = std::get_if<CredentialCommand>(&source)) {
     return std::make_shared<CommandProvider>(core, std::move(command->text));
   }

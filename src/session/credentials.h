@@ -6,8 +6,8 @@
 #include <string_view>
 #include <variant>
 
+#include "api/token_provider.h"
 #include "async/runtime_core.h"
-#include "http/token_provider.h"
 #include "session/environment.h"
 #include "tinker/result.h"
 #include "tinker/secret.h"
@@ -58,11 +58,11 @@ std::optional<Secret> configured_token(const CredentialOptions& options);
 bool has_credentials(const CredentialOptions& options);
 
 /// The provider of `source`.
-std::shared_ptr<http::TokenProvider> make_provider(const std::shared_ptr<async::RuntimeCore>& core,
-                                                   CredentialSource source);
+std::shared_ptr<api::TokenProvider> make_provider(const std::shared_ptr<async::RuntimeCore>& core,
+                                                  CredentialSource source);
 
 /// One key, for ever.
-class ApiKeyProvider final : public http::TokenProvider {
+class ApiKeyProvider final : public api::TokenProvider {
  public:
   explicit ApiKeyProvider(Secret key) : key_(std::move(key)) {}
   async::Task<Secret> token() override;

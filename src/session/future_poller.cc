@@ -6,6 +6,7 @@
 #include "base/block_pool.h"
 #include "base/logging.h"
 #include "base/strings.h"
+#include "http/retry_after.h"
 #include "session/json_call.h"
 #include "session/pacing.h"
 #include "session/poll_outcome.h"
@@ -31,10 +32,6 @@ seconds backoff(int retries) {
 
 bool is_success(int status) noexcept {
   return status >= 200 && status < 300;
-}
-
-bool is_transport_error(const Error& error) noexcept {
-  return error.code == ErrorCode::connection_failed || error.code == ErrorCode::timed_out;
 }
 
 /// "OptimStep request r-1, poll 3 after 2.5 s".
@@ -133,17 +130,17 @@ Result<Task<http::Response>> PollLoop::next() {
                                                .allow_metadata_only = allow_metadata_only_}));
   }
   sent_ = session_->now();
-  return session_->api->fetch(http::Call{.path = "/api/v1/retrieve_future",
-                                         .body = body_,
-                                         .headers = make_headers(),
-                                         .pool = http::PoolKind::retrieve_promise,
-                                         .timeout = kTimeout,
-                                         .max_retries = 0,
-                                         .loggable = request_.request_id,
-                                         .trace = request_.trace,
-                                         .is_guarded = false,
-                                         .max_response_bytes = http::kMaxResultBytes,
-                                         .observer = watch_},
+  return session_->api->fetch(api::Call{.path = "/api/v1/retrieve_future",
+                                        .body = body_,
+                                        .headers = make_headers(),
+                                        .pool = api::PoolKind::retrieve_promise,
+                                        .timeout = kTimeout,
+                                        .max_retries = 0,
+                                        .loggable = request_.request_id,
+                                        .trace = request_.trace,
+                                        .is_guarded = false,
+                                        .max_response_bytes = api::kMaxResultBytes,
+                                        .observer = watch_},
                               session_->tokens);
 }
 
@@ -160,7 +157,7 @@ Step PollLoop::after(Result<http::Response> answer) {
 Step PollLoop::after_error(Error error) {
   // A credential that cannot be had is no failure of the poll, and a redirect elsewhere will not
   // end.
-  if (!is_transport_error(error)) return fail(std::move(error));
+  if (!http::is_transport_error(error)) return fail(std::move(error));
   report(PollErrorKind::retry_with_backoff, error, nullptr);
   watch_->set_state("no connection");
   pacing_.reset();

@@ -31,7 +31,7 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
     TINKER_CO_TRY(co_await pause);
     auto beat = session->api->call({.path = "/api/v1/session_heartbeat",
                                     .body = body,
-                                    .pool = http::PoolKind::session,
+                                    .pool = api::PoolKind::session,
                                     .timeout = seconds(10),
                                     .max_retries = 0,
                                     .is_guarded = false},
@@ -72,13 +72,13 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
 }
 
 Task<ClientDynamicConfigResponse> fetch_dynamic_config(
-    std::shared_ptr<SessionCore> session, std::weak_ptr<http::AttemptObserver> observer) {
+    std::shared_ptr<SessionCore> session, std::weak_ptr<api::AttemptObserver> observer) {
   TINKER_CO_TRY(const auto body,
                 json_body(ClientConfigRequest{.sdk_version = std::string(protocol_version())}));
   auto answer = call_json<ClientDynamicConfigResponse>(session,
                                                        {.path = "/api/v1/client/dynamic_config",
                                                         .body = body,
-                                                        .pool = http::PoolKind::session,
+                                                        .pool = api::PoolKind::session,
                                                         .timeout = seconds(10),
                                                         .max_retries = 0,
                                                         .is_guarded = false,

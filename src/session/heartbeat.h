@@ -17,6 +17,6 @@ async::Task<> refresh_dynamic_config(std::shared_ptr<SessionCore> session);
 
 /// One request for it: 10 s, no HTTP-layer retries. `observer` may be empty.
 async::Task<ClientDynamicConfigResponse> fetch_dynamic_config(
-    std::shared_ptr<SessionCore> session, std::weak_ptr<http::AttemptObserver> observer);
+    std::shared_ptr<SessionCore> session, std::weak_ptr<api::AttemptObserver> observer);
 
 }  // namespace tinker::session

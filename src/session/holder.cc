@@ -63,14 +63,14 @@ CreateSessionRequest session_request(const HolderOptions& options) {
 
 /// `client/config`, with the raw credential and a connection of its own (PROTOCOL 9.1).
 Task<ClientConfigResponse> fetch_config(std::shared_ptr<SessionCore> core,
-                                        std::shared_ptr<http::TokenProvider> tokens,
+                                        std::shared_ptr<api::TokenProvider> tokens,
                                         http::Body body,
                                         std::shared_ptr<Watch> watch) {
-  http::Call request = {.path = "/api/v1/client/config",
-                        .body = std::move(body),
-                        .pool = http::PoolKind::config,
-                        .is_guarded = false,
-                        .observer = std::move(watch)};
+  api::Call request = {.path = "/api/v1/client/config",
+                       .body = std::move(body),
+                       .pool = api::PoolKind::config,
+                       .is_guarded = false,
+                       .observer = std::move(watch)};
   auto call = core->api->call(std::move(request), std::move(tokens));
   TINKER_CO_TRY(const auto response, co_await std::move(call));
   co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config", *core->api);
@@ -92,10 +92,10 @@ Task<> create_session(std::shared_ptr<SessionCore> core,
                       CreateSessionRequest request,
                       std::shared_ptr<Watch> watch) {
   TINKER_CO_TRY(auto body, json_body(request));
-  http::Call call = {.path = "/api/v1/create_session",
-                     .body = std::move(body),
-                     .pool = http::PoolKind::session,
-                     .observer = watch};
+  api::Call call = {.path = "/api/v1/create_session",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::session,
+                    .observer = watch};
   auto creating = call_json<CreateSessionResponse>(core, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   core->session_id = answer.session_id;
@@ -108,12 +108,12 @@ Task<> create_session(std::shared_ptr<SessionCore> core,
 Task<> post_finish(std::shared_ptr<SessionCore> core,
                    http::Body body,
                    std::shared_ptr<Watch> watch) {
-  http::Call request = {.path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
-                        .endpoint = "/api/v1/sessions/{id}/finish",
-                        .body = std::move(body),
-                        .pool = http::PoolKind::train,
-                        .is_guarded = false,
-                        .observer = std::move(watch)};
+  api::Call request = {.path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
+                       .endpoint = "/api/v1/sessions/{id}/finish",
+                       .body = std::move(body),
+                       .pool = api::PoolKind::train,
+                       .is_guarded = false,
+                       .observer = std::move(watch)};
   auto call = core->api->call(std::move(request), core->tokens);
   TINKER_CO_TRY(co_await std::move(call));
   co_return Result<void>();
@@ -146,13 +146,13 @@ Task<std::shared_ptr<Holder>> Holder::open(std::shared_ptr<async::RuntimeCore> r
   core->runtime = runtime;
   core->is_single_attempt = options.is_single_attempt;
   TINKER_CO_TRY(const auto base_url, resolve_base_url(options.base_url, options.environment));
-  core->api = std::make_shared<http::ApiClient>(
+  core->api = std::make_shared<api::ApiClient>(
       runtime,
       options.transport,
-      http::ApiClientOptions{.base_url = base_url,
-                             .default_headers = default_headers(options),
-                             .is_single_attempt = options.is_single_attempt,
-                             .breakers = options.breakers});
+      api::ApiClientOptions{.base_url = base_url,
+                            .default_headers = default_headers(options),
+                            .is_single_attempt = options.is_single_attempt,
+                            .breakers = options.breakers});
   core->scope->attach(runtime->scope());
   holder->telemetry_scope_->attach(runtime->scope());
 
@@ -262,12 +262,12 @@ Result<std::shared_ptr<Holder>> Holder::shadow(std::shared_ptr<async::RuntimeCor
   const auto& core = holder->core_;
   core->runtime = runtime;
   TINKER_TRY(const auto base_url, resolve_base_url(handle.base_url, options.environment));
-  core->api = std::make_shared<http::ApiClient>(
+  core->api = std::make_shared<api::ApiClient>(
       runtime,
       options.transport,
-      http::ApiClientOptions{.base_url = base_url,
-                             .default_headers = default_headers(options),
-                             .breakers = options.breakers});
+      api::ApiClientOptions{.base_url = base_url,
+                            .default_headers = default_headers(options),
+                            .breakers = options.breakers});
   core->configure(handle.config);
   core->dynamic_config = handle.dynamic_config;
   core->session_id = handle.session_id;
@@ -305,7 +305,7 @@ void Holder::start_background(const Environment& environment) {
 
 Task<Secret> Holder::identity_token() {
   const auto self = shared_from_this();
-  auto asking = (jwt_ ? std::static_pointer_cast<http::TokenProvider>(jwt_) : raw_tokens_)->token();
+  auto asking = (jwt_ ? std::static_pointer_cast<api::TokenProvider>(jwt_) : raw_tokens_)->token();
   co_return co_await std::move(asking);
 }
 

@@ -31,7 +31,7 @@ struct HolderOptions {
   std::optional<std::string> display_name = {};
   Environment environment = {};
   std::shared_ptr<http::Transport> transport = {};
-  std::shared_ptr<http::EndpointBreakers> breakers = {};  ///< Null: none.
+  std::shared_ptr<api::EndpointBreakers> breakers = {};  ///< Null: none.
   bool is_single_attempt = false;  ///< Nothing is repeated, and no 402 waited out.
   /// How long start-up goes on while the server answers nothing at all. Nothing: as long as the
   /// official client's retries do.
@@ -89,7 +89,7 @@ class Holder : public std::enable_shared_from_this<Holder> {
 
   std::shared_ptr<SessionCore> core_ = std::make_shared<SessionCore>();
   std::shared_ptr<async::Scope> telemetry_scope_ = std::make_shared<async::Scope>();
-  std::shared_ptr<http::TokenProvider> raw_tokens_;
+  std::shared_ptr<api::TokenProvider> raw_tokens_;
   std::shared_ptr<JwtProvider> jwt_;
   std::shared_ptr<Canceller> canceller_;
   bool is_closed_ = false;

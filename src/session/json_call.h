@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "api/api_client.h"
 #include "async/task.h"
 #include "base/strings.h"
-#include "http/api_client.h"
 #include "session/session_core.h"
 #include "wire/json.h"
 
@@ -16,7 +16,7 @@ namespace tinker::session {
 template <typename Answer>
 Result<Answer> read_answer(const http::Response& response,
                            const std::string& endpoint,
-                           const http::ApiClient& api) {
+                           const api::ApiClient& api) {
   auto answer = wire::decode_json<Answer>(response.body);
   if (answer) return answer;
   Error error = std::move(answer).error();
@@ -39,7 +39,7 @@ async::Task<Answer> read_when_there(std::shared_ptr<SessionCore> session,
 /// Makes a call with the session's credential and reads the JSON of its answer. HTTP-layer retries
 /// only; wrap it in `execute_with_retries` where the retry matrix (R5.6) says so.
 template <typename Answer>
-async::Task<Answer> call_json(std::shared_ptr<SessionCore> session, http::Call call) {
+async::Task<Answer> call_json(std::shared_ptr<SessionCore> session, api::Call call) {
   std::string endpoint = call.endpoint.empty() ? call.path : call.endpoint;
   auto asking = session->api->call(std::move(call), session->tokens);
   return detail::read_when_there<Answer>(

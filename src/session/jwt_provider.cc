@@ -42,8 +42,8 @@ std::chrono::nanoseconds refresh_delay(std::optional<double> seconds_left) {
 }
 
 JwtProvider::JwtProvider(std::shared_ptr<async::RuntimeCore> core,
-                         std::shared_ptr<http::ApiClient> api,
-                         std::shared_ptr<http::TokenProvider> raw,
+                         std::shared_ptr<api::ApiClient> api,
+                         std::shared_ptr<api::TokenProvider> raw,
                          std::shared_ptr<async::Scope> scope)
     : core_(std::move(core)),
       api_(std::move(api)),
@@ -91,12 +91,12 @@ std::shared_ptr<JwtProvider::Exchange> JwtProvider::join_exchange() {
   return exchange_;
 }
 
-Task<Secret> JwtProvider::fetch(std::shared_ptr<http::ApiClient> api,
-                                std::shared_ptr<http::TokenProvider> raw) {
-  http::Call call = {.path = kPath,
-                     .body = std::make_shared<const std::string>("{}"),
-                     .pool = http::PoolKind::auth,
-                     .is_guarded = false};
+Task<Secret> JwtProvider::fetch(std::shared_ptr<api::ApiClient> api,
+                                std::shared_ptr<api::TokenProvider> raw) {
+  api::Call call = {.path = kPath,
+                    .body = std::make_shared<const std::string>("{}"),
+                    .pool = api::PoolKind::auth,
+                    .is_guarded = false};
   auto request = api->call(std::move(call), std::move(raw));
   TINKER_CO_TRY(const auto response, co_await std::move(request));
   // The decoder's own message would quote what it found, which may be the token.

@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "api/api_client.h"
+#include "api/token_provider.h"
 #include "async/runtime_core.h"
 #include "async/scope.h"
 #include "async/semaphore.h"
 #include "async/task.h"
-#include "http/api_client.h"
-#include "http/token_provider.h"
 #include "tinker/secret.h"
 
 namespace tinker::session {
@@ -25,14 +25,14 @@ std::chrono::nanoseconds refresh_delay(std::optional<double> seconds_left);
 ///
 /// What a token has left is judged by the wall clock, which may jump, and the background task
 /// sleeps by the steady one; so whichever of the two is right gets the token replaced.
-class JwtProvider final : public http::TokenProvider,
+class JwtProvider final : public api::TokenProvider,
                           public std::enable_shared_from_this<JwtProvider> {
  public:
   /// `raw` gives the credential to exchange. Exchanges and the background task run below `scope`
   /// and end with it.
   JwtProvider(std::shared_ptr<async::RuntimeCore> core,
-              std::shared_ptr<http::ApiClient> api,
-              std::shared_ptr<http::TokenProvider> raw,
+              std::shared_ptr<api::ApiClient> api,
+              std::shared_ptr<api::TokenProvider> raw,
               std::shared_ptr<async::Scope> scope);
 
   /// Those who ask at the same time share one exchange and its outcome. Where that fails an older
@@ -56,15 +56,15 @@ class JwtProvider final : public http::TokenProvider,
   std::shared_ptr<Exchange> join_exchange();
   void settle(Exchange& exchange, Result<Secret> result);
   void adopt(Secret token);
-  static async::Task<Secret> fetch(std::shared_ptr<http::ApiClient> api,
-                                   std::shared_ptr<http::TokenProvider> raw);
+  static async::Task<Secret> fetch(std::shared_ptr<api::ApiClient> api,
+                                   std::shared_ptr<api::TokenProvider> raw);
   static async::Task<> outcome_of(std::shared_ptr<Exchange> exchange);
   static async::Task<> keep_fresh(std::weak_ptr<JwtProvider> weak);
   async::Task<> refresh();
 
   std::shared_ptr<async::RuntimeCore> core_;
-  std::shared_ptr<http::ApiClient> api_;
-  std::shared_ptr<http::TokenProvider> raw_;
+  std::shared_ptr<api::ApiClient> api_;
+  std::shared_ptr<api::TokenProvider> raw_;
   std::shared_ptr<async::Scope> scope_;
   Secret token_ = {};              // empty before the first exchange
   async::TimePoint adopted_ = {};  // when `token_` came

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <variant>
 
-#include "http/api_client.h"
+#include "api/api_client.h"
 #include "tinker/error.h"
 #include "tinker/types/json.h"
 #include "tinker/types/open_enum.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "http/api_client.h"
+#include "api/api_client.h"
 #include "session/future_poller.h"
 #include "session/poll_outcome.h"
 #include "session/session_core.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "http/api_client.h"
+#include "http/retry_after.h"
 #include "session/failure_report.h"
 
 namespace tinker::session {

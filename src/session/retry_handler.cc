@@ -6,7 +6,7 @@
 
 #include "base/block_pool.h"
 #include "base/logging.h"
-#include "http/api_client.h"
+#include "http/retry_after.h"
 #include "session/failure_report.h"
 #include "session/retries.h"
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "api/api_client.h"
 #include "async/runtime_core.h"
 #include "async/scope.h"
 #include "async/semaphore.h"
-#include "http/api_client.h"
 #include "session/billing_pause.h"
 #include "telemetry/reporter.h"
 #include "tinker/types/client_config.h"
@@ -23,8 +23,8 @@ class RetryHandlers;
 /// from there, its limits. Loop thread only.
 struct SessionCore {
   std::shared_ptr<async::RuntimeCore> runtime;
-  std::shared_ptr<http::ApiClient> api;
-  std::shared_ptr<http::TokenProvider> tokens;
+  std::shared_ptr<api::ApiClient> api;
+  std::shared_ptr<api::TokenProvider> tokens;
   std::shared_ptr<telemetry::Reporter> telemetry;
   /// All tasks of the holder run below it; cancelled when it closes or goes away.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();

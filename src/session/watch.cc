@@ -59,7 +59,7 @@ void Watch::set_subject(std::string_view what, std::string_view request_id, std:
   kind_ = kind;
 }
 
-void Watch::attempt_failed(const http::FailedAttempt& attempt) {
+void Watch::attempt_failed(const api::FailedAttempt& attempt) {
   set_state("failing");
   failure_ = attempt.failure;
   attempts_left_ = attempt.attempts_left;

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "api/api_client.h"
 #include "async/runtime_core.h"
-#include "http/api_client.h"
 
 namespace tinker::session {
 
@@ -19,7 +19,7 @@ namespace tinker::session {
 ///
 /// A large batch may keep thousands waiting: the first 20 lines of any 30 s are warnings, the
 /// others are written at debug level. Loop thread only.
-class Watch final : public http::AttemptObserver {
+class Watch final : public api::AttemptObserver {
  public:
   /// When whoever waits gives up, and the name of what says so.
   struct Limit {
@@ -50,7 +50,7 @@ class Watch final : public http::AttemptObserver {
   /// The deadline that the caller set.
   void set_deadline(std::optional<async::TimePoint> deadline) noexcept { deadline_ = deadline; }
 
-  void attempt_failed(const http::FailedAttempt& attempt) override;
+  void attempt_failed(const api::FailedAttempt& attempt) override;
   /// The whole operation failed and is begun again. Counts unless it follows from an attempt that
   /// was told of at this very moment.
   void operation_failed(const Error& error, std::optional<async::TimePoint> deadline);
@@ -86,7 +86,7 @@ class Watch final : public http::AttemptObserver {
 };
 
 /// `call` with `watch` as its observer.
-inline http::Call watched(http::Call call, const std::shared_ptr<Watch>& watch) {
+inline api::Call watched(api::Call call, const std::shared_ptr<Watch>& watch) {
   call.observer = watch;
   return call;
 }

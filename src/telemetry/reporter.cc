@@ -90,8 +90,8 @@ bool is_user_error(const Error& error) noexcept {
 /// Shared by the handle and the task that sends, so that either may go first.
 struct Reporter::State {
   std::shared_ptr<async::RuntimeCore> core;
-  std::shared_ptr<http::ApiClient> api;
-  std::shared_ptr<http::TokenProvider> tokens;
+  std::shared_ptr<api::ApiClient> api;
+  std::shared_ptr<api::TokenProvider> tokens;
   bool has_session = false;
   std::string session_id;
   std::string process_uuid;
@@ -320,12 +320,12 @@ Task<> Reporter::State::send_until_accepted(std::shared_ptr<State> self, http::B
 }
 
 Task<> Reporter::State::send(std::shared_ptr<State> self, http::Body body) {
-  http::Call call = {.path = std::string(kEndpoint),
-                     .body = std::move(body),
-                     .pool = http::PoolKind::telemetry,
-                     .timeout = kRequestTimeout,
-                     .timeout_text = "5.0",
-                     .is_guarded = false};
+  api::Call call = {.path = std::string(kEndpoint),
+                    .body = std::move(body),
+                    .pool = api::PoolKind::telemetry,
+                    .timeout = kRequestTimeout,
+                    .timeout_text = "5.0",
+                    .is_guarded = false};
   auto answer = self->api->call(std::move(call), self->tokens);
   TINKER_CO_TRY(const auto response, co_await std::move(answer));
   TINKER_CO_TRY(const auto accepted, wire::decode_json<TelemetryResponse>(response.body));
@@ -350,8 +350,8 @@ Task<> Reporter::State::wait_until_sent(std::shared_ptr<State> self, nanoseconds
 }
 
 Reporter::Reporter(std::shared_ptr<async::RuntimeCore> core,
-                   std::shared_ptr<http::ApiClient> api,
-                   std::shared_ptr<http::TokenProvider> tokens,
+                   std::shared_ptr<api::ApiClient> api,
+                   std::shared_ptr<api::TokenProvider> tokens,
                    ReporterOptions options)
     : state_(std::make_shared<State>()) {
   State& state = *state_;

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "api/api_client.h"
 #include "async/runtime_core.h"
 #include "async/semaphore.h"
 #include "async/task.h"
-#include "http/api_client.h"
 #include "tinker/error.h"
 #include "tinker/types/json.h"
 #include "tinker/types/telemetry.h"
@@ -33,8 +33,8 @@ struct ReporterOptions {
 class Reporter {
  public:
   Reporter(std::shared_ptr<async::RuntimeCore> core,
-           std::shared_ptr<http::ApiClient> api,
-           std::shared_ptr<http::TokenProvider> tokens,
+           std::shared_ptr<api::ApiClient> api,
+           std::shared_ptr<api::TokenProvider> tokens,
            ReporterOptions options);
 
   /// Begins to send, below `scope`. With a session the first event is SESSION_START.

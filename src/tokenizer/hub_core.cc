@@ -8,7 +8,6 @@
 #include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
-#include "http/api_client.h"
 #include "http/ascii.h"
 #include "http/asio_transport.h"
 #include "http/content_range.h"

@@ -19,7 +19,7 @@
 namespace tinker::stress {
 namespace {
 
-using http::PoolKind;
+using api::PoolKind;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -122,12 +122,12 @@ class FaultMix : public ::testing::TestWithParam<Wire> {
   };
 
   Future<http::Response> start(const Case& plan, PoolKind pool) {
-    http::Call call = {.path = "/api/v1/any",
-                       .query = plan.plan,
-                       .body = std::make_shared<const std::string>(R"({"some":"request"})"),
-                       .pool = pool,
-                       .timeout = plan.timeout,
-                       .max_retries = plan.max_retries};
+    api::Call call = {.path = "/api/v1/any",
+                      .query = plan.plan,
+                      .body = std::make_shared<const std::string>(R"({"some":"request"})"),
+                      .pool = pool,
+                      .timeout = plan.timeout,
+                      .max_retries = plan.max_retries};
     return client_.start(std::move(call), {.deadline = plan.deadline});
   }
 

@@ -31,10 +31,10 @@ constexpr seconds kFlood{42};
 async::Task<UntypedApiFuture> submit(std::shared_ptr<SessionCore> session) {
   return session::call_json<UntypedApiFuture>(
       std::move(session),
-      http::Call{.path = "/api/v1/asample",
-                 .body = std::make_shared<const std::string>(R"({"num_samples":1})"),
-                 .pool = http::PoolKind::sample,
-                 .max_retries = 0});
+      api::Call{.path = "/api/v1/asample",
+                .body = std::make_shared<const std::string>(R"({"num_samples":1})"),
+                .pool = api::PoolKind::sample,
+                .max_retries = 0});
 }
 
 /// Samples, one after the other, until the session closes.

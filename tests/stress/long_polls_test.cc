@@ -37,7 +37,7 @@ class LongPolls : public ::testing::TestWithParam<Wire> {
                                      .query = "fault=hold",
                                      .body = body,
                                      .headers = {{"Accept", "application/x-protobuf"}},
-                                     .pool = http::PoolKind::retrieve_promise,
+                                     .pool = api::PoolKind::retrieve_promise,
                                      .timeout = minutes(10),
                                      .max_retries = 0}));
     }

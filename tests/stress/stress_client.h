@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "api/api_client.h"
 #include "async/asio_loop.h"
 #include "async/runtime_core.h"
-#include "http/api_client.h"
 #include "http/asio_transport.h"
 #include "stress/server_process.h"
 #include "tinker/runtime.h"
@@ -15,7 +15,7 @@ namespace tinker::stress {
 
 enum class Wire { h1, h2 };
 
-class StressToken final : public http::TokenProvider {
+class StressToken final : public api::TokenProvider {
  public:
   async::Task<Secret> token() override { co_return Secret("tml-stress-key"); }
 };
@@ -24,8 +24,8 @@ class StressToken final : public http::TokenProvider {
 struct StressClient {
   Runtime runtime = Runtime::start();
   std::shared_ptr<http::Transport> transport;
-  std::shared_ptr<http::ApiClient> api;
-  std::shared_ptr<http::TokenProvider> tokens = std::make_shared<StressToken>();
+  std::shared_ptr<api::ApiClient> api;
+  std::shared_ptr<api::TokenProvider> tokens = std::make_shared<StressToken>();
 
   StressClient(const ServerProcess& server, Wire wire)
       : StressClient(server, wire, http::TransportOptions()) {}
@@ -35,17 +35,17 @@ struct StressClient {
     const auto& core = runtime.core();
     transport = http::AsioTransport::create(
         std::dynamic_pointer_cast<async::AsioLoop>(core->loop()), core->workers(), options);
-    api = std::make_shared<http::ApiClient>(
+    api = std::make_shared<api::ApiClient>(
         core,
         transport,
-        http::ApiClientOptions{.base_url = wire == Wire::h1 ? server.url() : server.tls_url()});
+        api::ApiClientOptions{.base_url = wire == Wire::h1 ? server.url() : server.tls_url()});
   }
 
-  Future<http::Response> start(http::Call call, async::SpawnOptions options) const {
+  Future<http::Response> start(api::Call call, async::SpawnOptions options) const {
     return runtime.core()->spawn(
         runtime.core()->scope(), api->call(std::move(call), tokens), std::move(options));
   }
-  Future<http::Response> start(http::Call call) const {
+  Future<http::Response> start(api::Call call) const {
     return start(std::move(call), async::SpawnOptions());
   }
 };

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "api/api_client.h"
 #include "async/runtime_core.h"
-#include "http/api_client.h"
 #include "session/session_core.h"
 #include "support/log_capture.h"
 #include "telemetry/reporter.h"
@@ -14,7 +14,7 @@
 
 namespace tinker::session {
 
-class FixedToken final : public http::TokenProvider {
+class FixedToken final : public api::TokenProvider {
  public:
   explicit FixedToken(std::string token) : token_(std::move(token)) {}
   async::Task<Secret> token() override { co_return Secret(token_); }
@@ -34,8 +34,8 @@ struct SessionFixture {
   std::shared_ptr<SessionCore> make_session() {
     auto core = std::make_shared<SessionCore>();
     core->runtime = time.runtime().core();
-    core->api = std::make_shared<http::ApiClient>(
-        core->runtime, server, http::ApiClientOptions{.base_url = "http://server.test"});
+    core->api = std::make_shared<api::ApiClient>(
+        core->runtime, server, api::ApiClientOptions{.base_url = "http://server.test"});
     core->tokens = std::make_shared<FixedToken>("tml-secret-key");
     core->session_id = "session-1";
     core->telemetry = std::make_shared<telemetry::Reporter>(

@@ -41,7 +41,7 @@ TEST_F(BatchPollerTest, SendsThePollOfTheProtocol) {  // R6.15, PROTOCOL 9.38
   EXPECT_THAT(headers(fixture, kRetrieveFutures, "Accept"), Each("application/json"));
   EXPECT_THAT(headers(fixture, kRetrieveFutures, "x-stainless-read-timeout"), Each("45.0"));
   const auto channel =
-      fixture.session->api->pool(http::PoolKind::retrieve_futures).lease().channel();
+      fixture.session->api->pool(api::PoolKind::retrieve_futures).lease().channel();
   for (const auto& sent : fixture.server->sent(kRetrieveFutures)) {
     EXPECT_EQ(sent.request.timeouts.read, 45s);
     EXPECT_EQ(sent.request.channel, channel);

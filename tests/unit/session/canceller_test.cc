@@ -41,7 +41,7 @@ class CancellerTest : public ::testing::Test {
     return fixture.spawn(submit_cancellable(
         fixture.session,
         canceller,
-        {.path = std::string(kAsample), .pool = http::PoolKind::sample, .max_retries = 0}));
+        {.path = std::string(kAsample), .pool = api::PoolKind::sample, .max_retries = 0}));
   }
   Future<SampleResponse> await(const std::string& request_id) {
     return fixture.spawn(await_sample<SampleResponse>(
@@ -64,7 +64,7 @@ TEST_F(CancellerTest, SendsTheCancellationOfTheProtocol) {  // R6.27, PROTOCOL 9
   EXPECT_EQ(sent[0].request.method, http::Method::post);
   EXPECT_EQ(sent[0].request.timeouts.read, 30s);
   EXPECT_EQ(sent[0].request.channel,
-            fixture.session->api->pool(http::PoolKind::retrieve_promise).lease().channel());
+            fixture.session->api->pool(api::PoolKind::retrieve_promise).lease().channel());
   EXPECT_THAT(bodies(fixture, kCancelFuture), ElementsAre(R"({"request_id":"r-106"})"));
   EXPECT_THAT(headers(fixture, kCancelFuture, "x-stainless-read-timeout"), ElementsAre("30"));
 }

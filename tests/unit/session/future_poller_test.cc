@@ -55,7 +55,7 @@ TEST_F(FuturePollerTest, SendsThePollOfTheProtocol) {  // R6.3, PROTOCOL 9.19 an
 TEST_F(FuturePollerTest, UsesAPoolOfItsOwn) {  // R6.3
   script({done()});
   const auto channel =
-      fixture.session->api->pool(http::PoolKind::retrieve_promise).lease().channel();
+      fixture.session->api->pool(api::PoolKind::retrieve_promise).lease().channel();
 
   EXPECT_THAT(poll_json(), IsOk());
 
@@ -318,7 +318,7 @@ TEST_F(FuturePollerTest, NamesThePollAndTheTimeInErrors) {
                       StartsWith("polling OptimStep request r-1, poll 1 after 2.5 s: ")));
 }
 
-class NoToken final : public http::TokenProvider {
+class NoToken final : public api::TokenProvider {
  public:
   async::Task<Secret> token() override {
     co_return Error{.code = ErrorCode::unauthenticated, .message = "the credential command failed"};

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "http/retry_after.h"
 #include "session/jwt.h"
 #include "support/jwt.h"
 #include "support/session_fixture.h"
@@ -27,7 +28,7 @@ using ::testing::SizeIs;
 constexpr const char* kPath = "/api/v1/auth/token";
 constexpr const char* kRawKey = "tml-raw-credential";
 
-class FailingToken final : public http::TokenProvider {
+class FailingToken final : public api::TokenProvider {
  public:
   async::Task<Secret> token() override {
     co_return Error{.code = ErrorCode::invalid_argument, .message = "printed no credential"};
@@ -37,7 +38,7 @@ class FailingToken final : public http::TokenProvider {
 class JwtProviderTest : public ::testing::Test {
  protected:
   explicit JwtProviderTest(
-      std::shared_ptr<http::TokenProvider> raw = std::make_shared<FixedToken>(kRawKey))
+      std::shared_ptr<api::TokenProvider> raw = std::make_shared<FixedToken>(kRawKey))
       : provider(std::make_shared<JwtProvider>(fixture.session->runtime,
                                                fixture.session->api,
                                                std::move(raw),

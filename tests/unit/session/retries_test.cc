@@ -207,7 +207,7 @@ TEST_F(ExecuteWithRetriesTest, DoesNotRepeatAnAnswerThatCannotBeRead) {
 
 async::Task<UntypedApiFuture> with_http_retries(std::shared_ptr<SessionCore> session) {
   return call_json<UntypedApiFuture>(std::move(session),
-                                     http::Call{.path = std::string(kAsample), .max_retries = 2});
+                                     api::Call{.path = std::string(kAsample), .max_retries = 2});
 }
 
 // R5.4.5, R5.1.1, R5.1.2

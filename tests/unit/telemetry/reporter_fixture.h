@@ -18,7 +18,7 @@ namespace tinker::telemetry {
 constexpr std::string_view kApiKey = "tml-secret-key";
 
 /// Gives a key, or an error first.
-class TestTokens final : public http::TokenProvider {
+class TestTokens final : public api::TokenProvider {
  public:
   int failures_left = 0;
 
@@ -96,8 +96,8 @@ class ReporterTest : public ::testing::Test {
   std::shared_ptr<async::RuntimeCore> core = time.runtime().core();
   std::shared_ptr<testing::FakeTransport> server =
       std::make_shared<testing::FakeTransport>(time.runtime());
-  std::shared_ptr<http::ApiClient> api = std::make_shared<http::ApiClient>(
-      core, server, http::ApiClientOptions{.base_url = "http://server.test"});
+  std::shared_ptr<api::ApiClient> api = std::make_shared<api::ApiClient>(
+      core, server, api::ApiClientOptions{.base_url = "http://server.test"});
   std::shared_ptr<TestTokens> tokens = std::make_shared<TestTokens>();
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
 };

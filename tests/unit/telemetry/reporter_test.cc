@@ -110,7 +110,7 @@ TEST_F(ReporterTest, UsesTheTelemetryPoolWithFiveSeconds) {  // R14.2, PROTOCOL 
   ASSERT_THAT(sent, SizeIs(1));
   EXPECT_EQ(sent[0].request.headers.find("x-stainless-read-timeout"), "5.0");
   EXPECT_EQ(sent[0].request.timeouts.read, 5s);
-  EXPECT_EQ(api->pool(http::PoolKind::telemetry).channels(), 1U);
+  EXPECT_EQ(api->pool(api::PoolKind::telemetry).channels(), 1U);
 }
 
 TEST_F(ReporterTest, RetriesABatchForEverOnAnyError) {  // R14.8

@@ -1,9 +1,9 @@
-#include "http/pool.h"
+#include "api/channel_pool.h"
 
 #include <algorithm>
 #include <atomic>
 
-namespace tinker::http {
+namespace tinker::api {
 
 namespace {
 
@@ -39,14 +39,14 @@ std::size_t requests_per_channel(PoolKind kind) noexcept {
   }
 }
 
-Pool::Pool(PoolKind kind, std::shared_ptr<Transport> transport)
+ChannelPool::ChannelPool(PoolKind kind, std::shared_ptr<http::Transport> transport)
     : kind_(kind), transport_(std::move(transport)) {}
 
-Pool::~Pool() {
+ChannelPool::~ChannelPool() {
   for (const auto& slot : slots_) transport_->close_channel(slot.channel);
 }
 
-Pool::Lease Pool::lease() {
+ChannelPool::Lease ChannelPool::lease() {
   const std::size_t limit = requests_per_channel(kind_);
   auto slot = std::ranges::find_if(slots_, [limit](const Slot& s) { return s.busy < limit; });
   if (slot == slots_.end()) slot = slots_.insert(slots_.end(), Slot{.channel = next_channel()});
@@ -54,11 +54,11 @@ Pool::Lease Pool::lease() {
   return {shared_from_this(), slot};
 }
 
-void Pool::Lease::succeeded() noexcept {
+void ChannelPool::Lease::succeeded() noexcept {
   pool_->rejection_budget_ = std::min(pool_->rejection_budget_ + 1, kFullBudget);
 }
 
-bool Pool::Lease::rejected() {
+bool ChannelPool::Lease::rejected() {
   pool_->transport_->close_channel(slot_->channel);
   slot_->channel = next_channel();
   if (pool_->rejection_budget_ == 0) return false;
@@ -66,4 +66,4 @@ bool Pool::Lease::rejected() {
   return true;
 }
 
-}  // namespace tinker::http
+}  // namespace tinker::api

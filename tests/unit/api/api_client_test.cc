@@ -1,4 +1,4 @@
-#include "http/api_client.h"
+#include "api/api_client.h"
 
 #include <algorithm>
 #include <set>
@@ -11,10 +11,14 @@
 #include "tinker/testing/virtual_runtime.h"
 #include "tinker/version.h"
 
-namespace tinker::http {
+namespace tinker::api {
 namespace {
 
 using namespace std::chrono_literals;
+using http::Headers;
+using http::Method;
+using http::Request;
+using http::Response;
 using ::testing::_;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -318,7 +322,7 @@ TEST_F(ApiClientTest, FollowsRedirectsWithinTheOriginWithMethodBodyAndKey) {  //
   ASSERT_THAT(sent, SizeIs(2));
   EXPECT_EQ(sent[1].request.url, "http://server.test/base/new");
   EXPECT_EQ(sent[1].request.method, Method::post);
-  EXPECT_EQ(view(sent[1].request.body), "payload");
+  EXPECT_EQ(http::view(sent[1].request.body), "payload");
   EXPECT_EQ(header("X-Idempotency-Key")[0], header("X-Idempotency-Key")[1]);
 }
 
@@ -536,4 +540,4 @@ TEST_F(ApiClientTest, ReusesTheFirstChannelWithRoom) {  // PROTOCOL 2.2
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::api

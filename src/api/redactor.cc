@@ -1,9 +1,9 @@
-#include "http/redactor.h"
+#include "api/redactor.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace tinker::http {
+namespace tinker::api {
 
 namespace {
 
@@ -95,4 +95,4 @@ std::string Redactor::redact(std::string_view text, std::size_t limit) const {
   return out;
 }
 
-}  // namespace tinker::http
+}  // namespace tinker::api

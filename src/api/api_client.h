@@ -8,16 +8,16 @@
 #include <string>
 #include <string_view>
 
+#include "api/channel_pool.h"
+#include "api/endpoint_breakers.h"
+#include "api/redactor.h"
+#include "api/token_provider.h"
 #include "async/runtime_core.h"
 #include "async/task.h"
-#include "http/endpoint_breakers.h"
-#include "http/pool.h"
-#include "http/redactor.h"
-#include "http/token_provider.h"
 #include "tinker/http.h"
 #include "tinker/trace_context.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 /// Longest answer of a control endpoint: all but the results of training and sampling.
 inline constexpr std::size_t kMaxControlBytes = std::size_t{16} << 20;
@@ -45,12 +45,12 @@ class AttemptObserver {
 
 /// One call of the API, before it becomes HTTP requests.
 struct Call {
-  Method method = Method::post;
+  http::Method method = http::Method::post;
   std::string path = {};      ///< Under the base URL, ids already encoded: "/api/v1/sessions/s1".
   std::string endpoint = {};  ///< The same without ids, for events. Empty: `path`.
   std::string query = {};     ///< Encoded, without "?".
-  Body body = {};
-  Headers headers = {};  ///< Beyond, or instead of, those of PROTOCOL 3 that every call has.
+  http::Body body = {};
+  http::Headers headers = {};  ///< Beyond, or instead of, those of PROTOCOL 3 that every call has.
   PoolKind pool = PoolKind::train;
   /// Replaces all four time-outs (PROTOCOL 2.1).
   std::optional<std::chrono::milliseconds> timeout = {};
@@ -81,7 +81,7 @@ struct Call {
 struct ApiClientOptions {
   std::string base_url = {};  ///< Normalised.
   /// User headers, over those of the environment; sent with every request, never logged.
-  Headers default_headers = {};
+  http::Headers default_headers = {};
   /// No call is repeated, whatever it asks for.
   bool is_single_attempt = false;
   /// Null: endpoints that fail are called all the same.
@@ -94,15 +94,15 @@ struct ApiClientOptions {
 class ApiClient : public std::enable_shared_from_this<ApiClient> {
  public:
   ApiClient(std::shared_ptr<async::RuntimeCore> core,
-            std::shared_ptr<Transport> transport,
+            std::shared_ptr<http::Transport> transport,
             ApiClientOptions options);
 
   /// The answer to `call` after the HTTP layer's retries, whatever its status; an error when there
   /// is none, when the credential could not be had, or when a circuit breaker stays open for longer
   /// than the retries or the deadline of the call last.
-  async::Task<Response> fetch(Call call, std::shared_ptr<TokenProvider> tokens);
+  async::Task<http::Response> fetch(Call call, std::shared_ptr<TokenProvider> tokens);
   /// As `fetch`, but every status that is not a success is an error (PROTOCOL 6.2).
-  async::Task<Response> call(Call call, std::shared_ptr<TokenProvider> tokens);
+  async::Task<http::Response> call(Call call, std::shared_ptr<TokenProvider> tokens);
 
   /// Closes what is idle of all pools; later calls open new connections.
   void close();
@@ -115,7 +115,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   /// Redacts `secret` from now on, for as long as this client lives.
   void protect(const Secret& secret) { redactor_.keep(secret.expose()); }
   /// The error of an answer that says no.
-  [[nodiscard]] Error status_error(const Response& response) const;
+  [[nodiscard]] Error status_error(const http::Response& response) const;
 
   /// Where the credential came from, e.g. "TINKER_API_KEY": a 401 names it.
   void set_credential_source(std::string_view name) { credential_source_ = name; }
@@ -123,7 +123,7 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   void set_session_id(std::string id) { session_id_ = std::move(id); }
   [[nodiscard]] const std::string& base_url() const noexcept { return options_.base_url; }
   [[nodiscard]] const std::shared_ptr<async::RuntimeCore>& core() const noexcept { return core_; }
-  [[nodiscard]] Pool& pool(PoolKind kind);
+  [[nodiscard]] ChannelPool& pool(PoolKind kind);
   /// Whether the server ever answered anything, whatever its status.
   [[nodiscard]] bool was_answered() const noexcept { return was_answered_; }
   /// When the first request was sent, if one was.
@@ -136,48 +136,44 @@ class ApiClient : public std::enable_shared_from_this<ApiClient> {
   struct Attempt;
   enum class Accepts { any_status, success };
   enum class Next { redirect, retry, done };
-  static async::Task<Response> perform(std::shared_ptr<ApiClient> self,
-                                       std::shared_ptr<Attempt> state,
-                                       Accepts accepts);
+  static async::Task<http::Response> perform(std::shared_ptr<ApiClient> self,
+                                             std::shared_ptr<Attempt> state,
+                                             Accepts accepts);
   /// Until the circuit breaker of the endpoint lets the next attempt go. Its waits are retries of
   /// the call, though nothing was sent, and none is longer than what a server may ask for (R5.2.3).
   static async::Task<> pass_breaker(std::shared_ptr<ApiClient> self,
                                     std::shared_ptr<Attempt> state);
-  static void tell_breaker(Attempt& state, const Result<Response>& result);
+  static void tell_breaker(Attempt& state, const Result<http::Response>& result);
   Result<void> begin(Attempt& state);
   void begin_attempt(Attempt& state);
-  Future<Response> send(const Attempt& state) const;
-  [[nodiscard]] Request make_request(const Attempt& state) const;
+  Future<http::Response> send(const Attempt& state) const;
+  [[nodiscard]] http::Request make_request(const Attempt& state) const;
   /// Tells the operation and the observer of the call how an attempt went.
-  void tell_outcome(const Attempt& state, const Result<Response>& result) const;
+  void tell_outcome(const Attempt& state, const Result<http::Response>& result) const;
   /// What to do about the answer to a request.
-  Next settle(Attempt& state, Result<Response>& result);
+  Next settle(Attempt& state, Result<http::Response>& result);
   /// How long to wait before the next attempt; nothing when there is to be none.
   std::optional<std::chrono::nanoseconds> retry_delay(Attempt& state,
-                                                      const Result<Response>& result);
-  Result<Response> finish(Attempt& state, Result<Response>&& result) const;
+                                                      const Result<http::Response>& result);
+  Result<http::Response> finish(Attempt& state, Result<http::Response>&& result) const;
   /// "error code: 400 - …", with at most `limit` characters of the body.
-  [[nodiscard]] std::string status_text(const Response& response, std::size_t limit) const;
+  [[nodiscard]] std::string status_text(const http::Response& response, std::size_t limit) const;
   [[nodiscard]] Error transport_error(const Attempt& state, Error error) const;
-  static Result<std::string> redirect_target(const Attempt& state, const Response& response);
-  void log_attempt(const Attempt& attempt, const Result<Response>& result) const;
-  void log_deprecation(const Response& response) const;
+  static Result<std::string> redirect_target(const Attempt& state, const http::Response& response);
+  void log_attempt(const Attempt& attempt, const Result<http::Response>& result) const;
+  void log_deprecation(const http::Response& response) const;
 
   std::shared_ptr<async::RuntimeCore> core_;
-  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<http::Transport> transport_;
   ApiClientOptions options_;
   std::string session_id_;
   std::string credential_source_;
   bool was_answered_ = false;
   std::optional<async::TimePoint> first_sent_ = {};
-  Headers get_headers_;
-  Headers post_headers_;
+  http::Headers get_headers_;
+  http::Headers post_headers_;
   Redactor redactor_;
-  std::array<std::shared_ptr<Pool>, kPoolKinds> pools_;
+  std::array<std::shared_ptr<ChannelPool>, kPoolKinds> pools_;
 };
 
-/// Whether the HTTP status of a failed call, or its lack, is worth another try by the outer loops
-/// (R5.4.1, R12.3): 408, 409, 429, 5xx, connection errors and time-outs.
-[[nodiscard]] bool is_retryable(const Error& error) noexcept;
-
-}  // namespace tinker::http
+}  // namespace tinker::api

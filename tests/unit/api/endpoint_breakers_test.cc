@@ -1,18 +1,19 @@
-#include "http/endpoint_breakers.h"
+#include "api/endpoint_breakers.h"
 
 #include <stdexcept>
 
 #include <gmock/gmock.h>
 
-#include "http/api_client.h"
+#include "api/api_client.h"
 #include "tinker/testing/fake_transport.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::http {
+namespace tinker::api {
 namespace {
 
 using namespace std::chrono_literals;
+using http::Response;
 using ::testing::_;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -281,4 +282,4 @@ TEST(EndpointBreakers, NameTheOptionThatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::api

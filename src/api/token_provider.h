@@ -3,7 +3,7 @@
 #include "async/task.h"
 #include "tinker/secret.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 /// Where requests get their credential from. Asked on every attempt (R3.2). Loop thread only.
 class TokenProvider {
@@ -22,4 +22,4 @@ class TokenProvider {
   TokenProvider& operator=(const TokenProvider&) = default;
 };
 
-}  // namespace tinker::http
+}  // namespace tinker::api

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tinker::http {
+namespace tinker::api {
 
 /// Knows the credentials of one client and takes them out of texts. Loop thread only.
 ///
@@ -39,4 +39,4 @@ class Redactor {
   std::list<Pin> recent_ = {};  // most recently used first
 };
 
-}  // namespace tinker::http
+}  // namespace tinker::api

@@ -1,11 +1,11 @@
-#include "http/endpoint_breakers.h"
+#include "api/endpoint_breakers.h"
 
 #include <array>
 #include <utility>
 
 #include "base/strings.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 namespace {
 
@@ -86,4 +86,4 @@ void EndpointBreakers::reset() const {
   for (const auto& breaker : all()) breaker.reset();
 }
 
-}  // namespace tinker::http
+}  // namespace tinker::api

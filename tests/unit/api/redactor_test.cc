@@ -1,11 +1,11 @@
-#include "http/redactor.h"
+#include "api/redactor.h"
 
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
 
-namespace tinker::http {
+namespace tinker::api {
 namespace {
 
 TEST(Redactor, ReplacesEverySecretOnce) {
@@ -87,4 +87,4 @@ TEST(Redactor, HoldsAsManyAsAreInFlight) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::api

@@ -7,7 +7,7 @@
 
 #include "tinker/http.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 /// Which connections a call uses (PROTOCOL 2.2), so that one kind of work cannot hold up another.
 enum class PoolKind {
@@ -28,19 +28,21 @@ std::size_t requests_per_channel(PoolKind kind) noexcept;
 
 /// Channels of a transport, each for a limited number of calls at a time; a call takes the first
 /// that has room, and a new one is made when all are full. Loop thread only.
-class Pool : public std::enable_shared_from_this<Pool> {
+class ChannelPool : public std::enable_shared_from_this<ChannelPool> {
  public:
   class Lease;
 
-  Pool(PoolKind kind, std::shared_ptr<Transport> transport);
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-  ~Pool();
+  ChannelPool(PoolKind kind, std::shared_ptr<http::Transport> transport);
+  ChannelPool(const ChannelPool&) = delete;
+  ChannelPool& operator=(const ChannelPool&) = delete;
+  ~ChannelPool();
 
   /// A place on a channel for one call with all its retries.
   Lease lease();
   [[nodiscard]] PoolKind kind() const noexcept { return kind_; }
-  [[nodiscard]] const std::shared_ptr<Transport>& transport() const noexcept { return transport_; }
+  [[nodiscard]] const std::shared_ptr<http::Transport>& transport() const noexcept {
+    return transport_;
+  }
   [[nodiscard]] std::size_t channels() const noexcept { return slots_.size(); }
 
  private:
@@ -51,15 +53,15 @@ class Pool : public std::enable_shared_from_this<Pool> {
   static constexpr int kFullBudget = 16;
 
   PoolKind kind_;
-  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<http::Transport> transport_;
   std::list<Slot> slots_ = {};
   int rejection_budget_ = kFullBudget;  // R5.3.2
 };
 
 /// Gives its place back when it dies.
-class Pool::Lease {
+class ChannelPool::Lease {
  public:
-  Lease(std::shared_ptr<Pool> pool, std::list<Slot>::iterator slot)
+  Lease(std::shared_ptr<ChannelPool> pool, std::list<Slot>::iterator slot)
       : pool_(std::move(pool)), slot_(slot) {}
   Lease(Lease&& other) noexcept = default;
   Lease& operator=(Lease&&) = delete;
@@ -75,8 +77,8 @@ class Pool::Lease {
   bool rejected();
 
  private:
-  std::shared_ptr<Pool> pool_;
+  std::shared_ptr<ChannelPool> pool_;
   std::list<Slot>::iterator slot_;
 };
 
-}  // namespace tinker::http
+}  // namespace tinker::api

@@ -1,21 +1,28 @@
-#include "http/api_client.h"
+#include "api/api_client.h"
 
 #include <algorithm>
 
 #include "base/block_pool.h"
 #include "base/logging.h"
 #include "base/strings.h"
+#include "http/redirect.h"
 #include "http/retry_after.h"
 #include "http/url.h"
 #include "tinker/version.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 using async::Task;
+using http::Headers;
+using http::Method;
+using http::Request;
+using http::Response;
+using http::Timeouts;
+using http::Transport;
+using http::Url;
 
 namespace {
 
-constexpr int kMaxRedirects = 10;
 constexpr std::chrono::seconds kMaxBreakerWait{60};
 constexpr std::size_t kMaxErrorText = 4096;
 constexpr std::size_t kMaxCauseText = 200;  // in log lines
@@ -48,17 +55,6 @@ std::string_view platform_arch() noexcept {
 
 bool is_success(int status) noexcept {
   return status >= 200 && status < 300;
-}
-
-bool is_redirect(const Response& response) noexcept {
-  const int status = response.status;
-  const bool is_one =
-      status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-  return is_one && response.headers.contains("location");
-}
-
-bool is_transport_error(const Error& error) noexcept {
-  return error.code == ErrorCode::connection_failed || error.code == ErrorCode::timed_out;
 }
 
 /// A 400 without a body comes from a proxy on the way, not from the API (R5.3.1).
@@ -109,19 +105,13 @@ std::string shown_headers(const Headers& headers) {
   std::string out;
   for (const auto& header : headers) {
     const bool is_shown = std::ranges::any_of(
-        kShown, [&](std::string_view name) { return same_name(name, header.name); });
+        kShown, [&](std::string_view name) { return http::same_name(name, header.name); });
     if (is_shown) out += base::concat(" ", header.name, "=", header.value);
   }
   return out;
 }
 
 }  // namespace
-
-bool is_retryable(const Error& error) noexcept {
-  if (is_transport_error(error)) return true;
-  const int status = error.http_status;
-  return status == 408 || status == 409 || status == 429 || (status >= 500 && status < 600);
-}
 
 struct ApiClient::Attempt {
   Attempt(Call c, std::shared_ptr<TokenProvider> t) : call(std::move(c)), tokens(std::move(t)) {}
@@ -139,7 +129,7 @@ struct ApiClient::Attempt {
 
   Call call;
   std::shared_ptr<TokenProvider> tokens;
-  std::optional<Pool::Lease> lease = {};  // once it has begun
+  std::optional<ChannelPool::Lease> lease = {};  // once it has begun
   Redactor::Pin secret_pin = {};
   async::Scope* scope = nullptr;  // of the operation; outlives it
   Accepts accepts = Accepts::success;
@@ -164,9 +154,9 @@ ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
   post_headers_ = common_headers(options_.default_headers, Method::post);
 }
 
-Pool& ApiClient::pool(PoolKind kind) {
+ChannelPool& ApiClient::pool(PoolKind kind) {
   auto& pool = pools_[static_cast<std::size_t>(kind)];
-  if (!pool) pool = std::make_shared<Pool>(kind, transport_);
+  if (!pool) pool = std::make_shared<ChannelPool>(kind, transport_);
   return *pool;
 }
 
@@ -275,7 +265,7 @@ Result<void> ApiClient::begin(Attempt& state) {
 void ApiClient::begin_attempt(Attempt& state) {
   if (!first_sent_) first_sent_ = core_->loop()->now();
   state.token_pin = redactor_.use(state.token.expose());
-  state.url = join_url(options_.base_url, state.call.path);
+  state.url = http::join_url(options_.base_url, state.call.path);
   if (!state.call.query.empty()) state.url += base::concat("?", state.call.query);
   state.redirects = 0;
 }
@@ -283,7 +273,7 @@ void ApiClient::begin_attempt(Attempt& state) {
 ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
   if (!result.ok()) {
     result = transport_error(state, std::move(result).error());
-  } else if (state.call.follow_redirects && is_redirect(*result)) {
+  } else if (state.call.follow_redirects && http::is_redirect(*result)) {
     auto target = redirect_target(state, *result);
     if (target.ok()) {
       state.url = *std::move(target);
@@ -306,18 +296,18 @@ void ApiClient::tell_outcome(const Attempt& state, const Result<Response>& resul
   if (result.ok() && is_success(result->status)) return state.scope->note(nullptr);
   // To a poll, 408 says that there is no result yet.
   const bool is_no_failure =
-      result.ok() ? !(should_retry(*result) || result->status == 402) ||
+      result.ok() ? !(http::should_retry(*result) || result->status == 402) ||
                         (state.accepts == Accepts::any_status && result->status == 408)
-                  : !is_transport_error(result.error());
+                  : !http::is_transport_error(result.error());
   if (is_no_failure) return;
   const auto cause = result.ok() ? status_text(*result, kMaxCauseText) : result.error().message;
-  const auto failure = std::make_shared<const async::Failure>(
-      async::Failure{.what = base::concat(to_string(state.call.method),
-                                          " ",
-                                          redact(join_url(options_.base_url, state.endpoint())),
-                                          ": ",
-                                          cause),
-                     .at = core_->loop()->now()});
+  const auto failure = std::make_shared<const async::Failure>(async::Failure{
+      .what = base::concat(to_string(state.call.method),
+                           " ",
+                           redact(http::join_url(options_.base_url, state.endpoint())),
+                           ": ",
+                           cause),
+      .at = core_->loop()->now()});
   state.scope->note(failure);
   const auto observer = state.call.observer.lock();
   if (!observer) return;
@@ -333,12 +323,12 @@ void ApiClient::tell_outcome(const Attempt& state, const Result<Response>& resul
 std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
                                                                const Result<Response>& result) {
   const bool is_worth_a_retry =
-      result.ok() ? should_retry(*result) : is_transport_error(result.error());
+      result.ok() ? http::should_retry(*result) : http::is_transport_error(result.error());
   if (!is_worth_a_retry || !state.has_retries()) return std::nullopt;
 
-  std::chrono::nanoseconds delay = backoff_delay(state.retries, core_->rng().uniform());
+  std::chrono::nanoseconds delay = http::backoff_delay(state.retries, core_->rng().uniform());
   if (result.ok()) {
-    delay = retry_after(result->headers, core_->clock().wall_time()).value_or(delay);
+    delay = http::retry_after(result->headers, core_->clock().wall_time()).value_or(delay);
   }
   ++state.retries;
   core_->events().publish({.name = "http.retry",
@@ -368,19 +358,19 @@ Result<Response> ApiClient::finish(Attempt& state, Result<Response>&& result) co
 
 Error ApiClient::transport_error(const Attempt& state, Error error) const {
   error.message = redact(error.message);
-  error.retry.retryable = is_transport_error(error);
+  error.retry.retryable = http::is_transport_error(error);
   return std::move(error).with_context(state.name());
 }
 
 Result<std::string> ApiClient::redirect_target(const Attempt& state, const Response& response) {
   TINKER_TRY(const Url from, Url::parse(state.url));
   const auto to = from.resolve(response.headers.find("location").value_or(""));
-  const bool is_endless = state.redirects == kMaxRedirects;
+  const bool is_endless = state.redirects == http::kMaxRedirects;
   if (to && to->same_origin(from) && !is_endless) return to->to_string();
   const auto why =
       !to ? std::string("to an address that cannot be read")
       : to->same_origin(from)
-          ? base::concat("more than ", kMaxRedirects, " times, last to ", to->target)
+          ? base::concat("more than ", http::kMaxRedirects, " times, last to ", to->target)
           : base::concat("to another origin, ", to->origin(), "; credentials are not sent there");
   return Error{.code = ErrorCode::unexpected_status,
                .message = base::concat("the server redirects ", why),
@@ -430,8 +420,8 @@ Error ApiClient::status_error(const Response& response) const {
                  .message = status_text(response, kMaxErrorText),
                  .http_status = response.status};
   if (const auto id = response.headers.find("x-request-id")) error.request_id = redact(*id);
-  error.retry.retryable = is_retryable(error);
-  if (const auto after = retry_after(response.headers, core_->clock().wall_time())) {
+  error.retry.retryable = http::is_retryable(error);
+  if (const auto after = http::retry_after(response.headers, core_->clock().wall_time())) {
     error.retry.after = std::chrono::duration_cast<std::chrono::milliseconds>(*after);
   }
   if (response.status == 401 && !credential_source_.empty()) {
@@ -448,7 +438,7 @@ void ApiClient::log_attempt(const Attempt& attempt, const Result<Response>& resu
                    .session_id = session_id_,
                    .attempt = attempt.retries,
                    .elapsed = elapsed,
-                   .bytes_sent = view(attempt.call.body).size()};
+                   .bytes_sent = http::view(attempt.call.body).size()};
     if (result.ok()) {
       event.http_status = result->status;
       event.bytes_received = result->body.size();
@@ -496,11 +486,11 @@ void ApiClient::log_deprecation(const Response& response) const {
   const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
   std::erase_if(level, is_space);
   const auto line = redact(base::concat("Deprecation notice: ", *note));
-  if (same_name(level, "error")) {
+  if (http::same_name(level, "error")) {
     TINKER_LOG(core_->logger(), error, line);
   } else {
     TINKER_LOG(core_->logger(), warn, line);
   }
 }
 
-}  // namespace tinker::http
+}  // namespace tinker::api

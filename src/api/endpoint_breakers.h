@@ -10,7 +10,7 @@
 #include "tinker/circuit_breaker.h"
 #include "tinker/detail/mutex.h"
 
-namespace tinker::http {
+namespace tinker::api {
 
 /// The circuit breakers of one client: one per endpoint, made with its first call.
 ///
@@ -44,4 +44,4 @@ class EndpointBreakers {
   std::map<std::string, CircuitBreaker, std::less<>> breakers_ TINKER_GUARDED_BY(mutex_) = {};
 };
 
-}  // namespace tinker::http
+}  // namespace tinker::api
