@@ -177,7 +177,7 @@ Step PollLoop::after_status(const http::Response& response) {
   const PollErrorKind kind = kind_of_status(response.status);
   report(kind, error, &response);
   if (kind == PollErrorKind::retry_with_backoff) {
-    watch_->set_state("rate limited");
+    watch_->set_state("rate limited", error.message);
     pacing_.reset();
     return {.pause = backoff(progress_.connection_error_retries++)};
   }

@@ -60,12 +60,13 @@ void Watch::set_subject(std::string_view what, std::string_view request_id, std:
 }
 
 void Watch::attempt_failed(const api::FailedAttempt& attempt) {
-  set_state("failing");
-  failure_ = attempt.failure;
   attempts_left_ = attempt.attempts_left;
   if (attempt.deadline) deadline_ = attempt.deadline;
   if (attempt.was_answered) start_limit_.reset();
-  if (++failures_ == 2 && !attempt.is_slow_down) warn_of_failures();
+  if (attempt.is_slow_down) return set_state("told to slow down", attempt.failure->what);
+  set_state("failing");
+  failure_ = attempt.failure;
+  if (++failures_ == 2) warn_of_failures();
 }
 
 void Watch::operation_failed(const Error& error, std::optional<async::TimePoint> deadline) {
@@ -78,6 +79,7 @@ void Watch::operation_failed(const Error& error, std::optional<async::TimePoint>
 }
 
 void Watch::recovered() noexcept {
+  if (failures_ > 0) set_state("waiting");
   failures_ = 0;
   failure_.reset();
 }

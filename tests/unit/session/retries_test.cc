@@ -86,6 +86,13 @@ TEST_F(ExecuteWithRetriesTest, SaysEveryThirtySecondsHowItFailsAndForHowLong) {
   EXPECT_THAT(lines[8].text, HasSubstr("270 s so far"));
 }
 
+TEST_F(ExecuteWithRetriesTest, SaysThatTheServerAsksToSlowDownButNotAtOnce) {
+  EXPECT_THAT(run({refused(429)}), IsError(ErrorCode::rate_limited, _));
+
+  EXPECT_THAT(f_.log.lines("attempts failed in"), IsEmpty());
+  EXPECT_THAT(f_.log.lines("submit takes long: 30 s so far, told to slow down (POST "), SizeIs(1));
+}
+
 TEST_F(ExecuteWithRetriesTest, SaysThatTheServerIsSilent) {
   f_.server->reply(std::string(kAsample), {{.never = true}});
   auto future = start();
