@@ -23,8 +23,8 @@ class Logger {
   /// Passes lines of at least `threshold` to `sink`.
   Logger(LogSink sink, LogLevel threshold);
 
-  /// Reads `TINKER_LOG` (`debug`, `info`, `warn`, `error`; anything else, or unset, is silent) and
-  /// writes to standard error.
+  /// Reads `TINKER_LOG` (`debug`, `info`, `warn`, `error`, or `off`) and writes to standard error.
+  /// Silent for anything else, which `ServiceClient::connect` refuses.
   static Logger from_environment();
 
   /// A disabled line costs this branch and nothing else.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,6 +45,8 @@ struct RestOptions {
   std::optional<Runtime> runtime = {};
   /// As `ServiceOptions::circuit_breaker`.
   std::optional<CircuitBreakerOptions> circuit_breaker = {};
+  /// As `ServiceOptions::start_timeout`.
+  std::optional<std::chrono::nanoseconds> start_timeout = std::chrono::seconds(15);
 };
 
 /// Where a copy of a checkpoint goes.

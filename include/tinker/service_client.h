@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,6 +53,10 @@ struct ServiceOptions {
   /// Stops calls of an endpoint that keeps failing, one breaker each; docs/resilience.md says how
   /// that goes with retries. Default: none.
   std::optional<CircuitBreakerOptions> circuit_breaker = {};
+  /// How long the first contact may take: the session's start fails when the server has answered
+  /// nothing at all for this long, because it is unreachable or silent. Once it has answered
+  /// anything, the usual retries apply. Nothing: the usual retries from the beginning.
+  std::optional<std::chrono::nanoseconds> start_timeout = std::chrono::seconds(15);
 };
 
 /// What a new LoRA model trains.

@@ -25,9 +25,7 @@ namespace {
 
 constexpr std::chrono::seconds kMaxBreakerWait{60};
 constexpr std::size_t kMaxErrorText = 4096;
-// Shorter texts would take ordinary words out of messages.
-constexpr std::size_t kMinSecretLength = 8;
-constexpr std::size_t kMaxSecrets = 32;
+constexpr std::size_t kMaxCauseText = 200;  // in log lines
 
 std::string_view platform_os() noexcept {
 #if defined(__linux__)
@@ -132,12 +130,16 @@ struct ApiClient::Attempt {
   Call call;
   std::shared_ptr<TokenProvider> tokens;
   std::optional<ChannelPool::Lease> lease = {};  // once it has begun
+  Redactor::Pin secret_pin = {};
+  async::Scope* scope = nullptr;  // of the operation; outlives it
+  Accepts accepts = Accepts::success;
   int retries = 0;
   int rejections = 0;                   // by the circuit breaker
   std::chrono::nanoseconds delay = {};  // before the next retry
   // Of the attempt under way.
   async::TimePoint started = {};
   Secret token = {};
+  Redactor::Pin token_pin = {};
   std::string url = {};
   int redirects = 0;
   std::optional<CircuitBreaker::Permit> permit = {};
@@ -147,7 +149,7 @@ ApiClient::ApiClient(std::shared_ptr<async::RuntimeCore> core,
                      std::shared_ptr<Transport> transport,
                      ApiClientOptions options)
     : core_(std::move(core)), transport_(std::move(transport)), options_(std::move(options)) {
-  for (const auto& header : options_.default_headers) add_secret(header.value);
+  for (const auto& header : options_.default_headers) redactor_.keep(header.value);
   get_headers_ = common_headers(options_.default_headers, Method::get);
   post_headers_ = common_headers(options_.default_headers, Method::post);
 }
@@ -179,6 +181,9 @@ Task<Response> ApiClient::fetch(Call call, std::shared_ptr<TokenProvider> tokens
 Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
                                   std::shared_ptr<Attempt> state,
                                   Accepts accepts) {
+  auto whence = async::this_context();
+  state->scope = (co_await whence).scope;
+  state->accepts = accepts;
   TINKER_CO_TRY(self->begin(*state));
   while (true) {
     if (self->options_.breakers && state->call.is_guarded) {
@@ -201,7 +206,7 @@ Task<Response> ApiClient::perform(std::shared_ptr<ApiClient> self,
       auto wait = async::until(std::move(future));
       auto result = co_await wait;
       next = self->settle(*state, result);
-      if (next == Next::done) co_return self->finish(*state, std::move(result), accepts);
+      if (next == Next::done) co_return self->finish(*state, std::move(result));
     }
     auto pause = async::sleep_for(state->delay);
     TINKER_CO_TRY(co_await pause);
@@ -252,13 +257,14 @@ Result<void> ApiClient::begin(Attempt& state) {
     call.idempotency_key = base::concat("tinker-cpp-retry-", core_->rng().uuid4());
   }
   if (options_.is_single_attempt) call.max_retries = 0;
-  add_secret(call.secret.expose());
+  state.secret_pin = redactor_.use(call.secret.expose());
   state.lease.emplace(pool(call.pool).lease());
   return {};
 }
 
 void ApiClient::begin_attempt(Attempt& state) {
-  add_secret(state.token.expose());
+  if (!first_sent_) first_sent_ = core_->loop()->now();
+  state.token_pin = redactor_.use(state.token.expose());
   state.url = http::join_url(options_.base_url, state.call.path);
   if (!state.call.query.empty()) state.url += base::concat("?", state.call.query);
   state.redirects = 0;
@@ -276,12 +282,42 @@ ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
     }
     result = std::move(target).error();
   }
+  if (result.ok()) was_answered_ = true;
   tell_breaker(state, result);
+  tell_outcome(state, result);
   log_attempt(state, result);
   const auto delay = retry_delay(state, result);
   if (!delay) return Next::done;
   state.delay = *delay;
   return Next::retry;
+}
+
+void ApiClient::tell_outcome(const Attempt& state, const Result<Response>& result) const {
+  if (result.ok() && is_success(result->status)) return state.scope->note(nullptr);
+  // To a poll, 408 says that there is no result yet.
+  const bool is_no_failure =
+      result.ok() ? !(http::should_retry(*result) || result->status == 402) ||
+                        (state.accepts == Accepts::any_status && result->status == 408)
+                  : !http::is_transport_error(result.error());
+  if (is_no_failure) return;
+  const auto cause = result.ok() ? status_text(*result, kMaxCauseText) : result.error().message;
+  const auto failure = std::make_shared<const async::Failure>(async::Failure{
+      .what = base::concat(to_string(state.call.method),
+                           " ",
+                           redact(http::join_url(options_.base_url, state.endpoint())),
+                           ": ",
+                           cause),
+      .at = core_->loop()->now()});
+  state.scope->note(failure);
+  const auto observer = state.call.observer.lock();
+  if (!observer) return;
+  const bool is_slow_down = result.ok() && (result->status == 429 || result->status == 402);
+  observer->attempt_failed(
+      {.failure = failure,
+       .attempts_left = state.call.max_retries - state.retries - state.rejections,
+       .is_slow_down = is_slow_down,
+       .was_answered = was_answered_,
+       .deadline = state.scope->deadline()});
 }
 
 std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
@@ -304,9 +340,7 @@ std::optional<std::chrono::nanoseconds> ApiClient::retry_delay(Attempt& state,
   return delay;
 }
 
-Result<Response> ApiClient::finish(Attempt& state,
-                                   Result<Response>&& result,
-                                   Accepts accepts) const {
+Result<Response> ApiClient::finish(Attempt& state, Result<Response>&& result) const {
   if (!result.ok()) return std::move(result);
   log_deprecation(*result);
   if (is_success(result->status)) {
@@ -318,12 +352,12 @@ Result<Response> ApiClient::finish(Attempt& state,
                  .message = "a proxy rejected the request: 400 without a body",
                  .retry = {.retryable = true}};
   }
-  if (accepts == Accepts::success) return status_error(*result);
+  if (state.accepts == Accepts::success) return status_error(*result);
   return std::move(result);
 }
 
 Error ApiClient::transport_error(const Attempt& state, Error error) const {
-  error.message = redact(std::move(error.message));
+  error.message = redact(error.message);
   error.retry.retryable = http::is_transport_error(error);
   return std::move(error).with_context(state.name());
 }
@@ -333,13 +367,14 @@ Result<std::string> ApiClient::redirect_target(const Attempt& state, const Respo
   const auto to = from.resolve(response.headers.find("location").value_or(""));
   const bool is_endless = state.redirects == http::kMaxRedirects;
   if (to && to->same_origin(from) && !is_endless) return to->to_string();
-  const auto why = !to          ? std::string("to an address that cannot be read")
-                   : is_endless ? base::concat("more than ", http::kMaxRedirects, " times")
-                                : base::concat("to another origin, ", to->origin());
-  return Error{
-      .code = ErrorCode::unexpected_status,
-      .message = base::concat("the server redirects ", why, "; credentials are not sent there"),
-      .http_status = response.status}
+  const auto why =
+      !to ? std::string("to an address that cannot be read")
+      : to->same_origin(from)
+          ? base::concat("more than ", http::kMaxRedirects, " times, last to ", to->target)
+          : base::concat("to another origin, ", to->origin(), "; credentials are not sent there");
+  return Error{.code = ErrorCode::unexpected_status,
+               .message = base::concat("the server redirects ", why),
+               .http_status = response.status}
       .with_context(state.name());
 }
 
@@ -354,6 +389,7 @@ Request ApiClient::make_request(const Attempt& state) const {
                      .body = call.body,
                      .timeouts = timeouts_of(call),
                      .channel = state.lease->channel(),
+                     .max_response_bytes = call.max_response_bytes,
                      .is_repeatable = call.is_repeatable};
   Headers& headers = request.headers;
   headers.reserve(24, 960);  // about what they need, at once
@@ -373,35 +409,23 @@ Request ApiClient::make_request(const Attempt& state) const {
   return request;
 }
 
-void ApiClient::add_secret(std::string_view secret) {
-  if (secret.size() < kMinSecretLength) return;
-  const auto known = std::ranges::find(secrets_, secret);
-  if (known != secrets_.end()) return;
-  if (secrets_.size() == kMaxSecrets) secrets_.erase(secrets_.begin());
-  secrets_.emplace_back(secret);
-}
-
-std::string ApiClient::redact(std::string text) const {
-  for (const auto& secret : secrets_) {
-    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-      text.replace(at, secret.size(), "[redacted]");
-    }
-  }
-  return text;
+std::string ApiClient::status_text(const Response& response, std::size_t limit) const {
+  const std::string text = redact(response.body, limit);
+  const auto code = base::concat("error code: ", response.status);
+  return text.empty() ? code : base::concat(code, " - ", text);
 }
 
 Error ApiClient::status_error(const Response& response) const {
-  const std::string text = redact(response.body.substr(0, kMaxErrorText));
-  const auto message = text.empty() ? base::concat("error code: ", response.status)
-                                    : base::concat("error code: ", response.status, " - ", text);
   Error error = {.code = error_code_for_status(response.status),
-                 .message = message,
+                 .message = status_text(response, kMaxErrorText),
                  .http_status = response.status};
-  if (const auto id = response.headers.find("x-request-id"))
-    error.request_id = redact(std::string(*id));
+  if (const auto id = response.headers.find("x-request-id")) error.request_id = redact(*id);
   error.retry.retryable = http::is_retryable(error);
   if (const auto after = http::retry_after(response.headers, core_->clock().wall_time())) {
     error.retry.after = std::chrono::duration_cast<std::chrono::milliseconds>(*after);
+  }
+  if (response.status == 401 && !credential_source_.empty()) {
+    return std::move(error).with_context(base::concat("with the key of ", credential_source_));
   }
   return error;
 }

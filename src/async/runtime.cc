@@ -164,7 +164,7 @@ RuntimeCore::Operation::Operation(std::shared_ptr<RuntimeCore> core, const Spawn
 
 void RuntimeCore::Operation::cancel(Error reason) {
   core_->loop()->post(
-      [self = shared_from_this(), reason = std::move(reason)] { self->scope_.cancel(reason); });
+      [self = shared_from_this(), reason = std::move(reason)] { self->cancel_now(reason); });
 }
 
 void RuntimeCore::Operation::OnStop::operator()() const {
@@ -192,8 +192,12 @@ void RuntimeCore::Operation::start(std::shared_ptr<Scope> parent) {
 
 void RuntimeCore::Operation::expire() {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
-  scope_.cancel({.code = ErrorCode::deadline_exceeded,
-                 .message = base::concat("not finished within its deadline of ", ms, " ms")});
+  cancel_now({.code = ErrorCode::deadline_exceeded,
+              .message = base::concat("not finished within its deadline of ", ms, " ms")});
+}
+
+void RuntimeCore::Operation::cancel_now(const Error& reason) {
+  scope_.cancel(scope_.with_cause(reason, core_->loop()->now()));
 }
 
 void RuntimeCore::Operation::end() {

@@ -139,6 +139,7 @@ class RuntimeCore::Operation : public std::enable_shared_from_this<Operation> {
 
  private:
   void expire();
+  void cancel_now(const Error& reason);
   struct OnStop {
     std::weak_ptr<Operation> operation;
     void operator()() const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/durations.h"
+#include "base/strings.h"
 #include "tinker/check.h"
 
 namespace tinker::async {
@@ -45,6 +47,23 @@ std::optional<std::chrono::steady_clock::time_point> Scope::deadline() const noe
     }
   }
   return earliest;
+}
+
+void Scope::note(const std::shared_ptr<const Failure>& failure) noexcept {
+  for (Scope* at = this; at != nullptr && at->parent_; at = at->parent_.get()) {
+    at->failure_ = failure;
+  }
+}
+
+Error Scope::with_cause(Error reason, std::chrono::steady_clock::time_point now) const {
+  const Scope* at = this;
+  while (at != nullptr && !at->failure_) at = at->parent_.get();
+  if (at == nullptr) return reason;
+  reason.message += base::concat(at == this ? "; last attempt " : "; last failure of the client ",
+                                 base::seconds_text(now - at->failure_->at),
+                                 " ago: ",
+                                 at->failure_->what);
+  return reason;
 }
 
 void Scope::cancel(Error reason) {

@@ -3,10 +3,17 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "tinker/error.h"
 
 namespace tinker::async {
+
+/// What went wrong in an operation that goes on trying.
+struct Failure {
+  std::string what = {};  ///< "POST http://…: connection refused"; holds no secret.
+  std::chrono::steady_clock::time_point at = {};
+};
 
 /// What can be told to stop together: an operation, a session, a whole runtime.
 ///
@@ -54,6 +61,13 @@ class Scope {
   void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
   /// The earliest of its own and of those above it; nothing when there is none.
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> deadline() const noexcept;
+  /// Keeps `failure` as the latest one here and in the scopes above, but not in the root, which
+  /// strangers share. Null: what was tried has succeeded.
+  void note(const std::shared_ptr<const Failure>& failure) noexcept;
+  /// `reason` with the latest failure in its message: of this scope, or else of those above it.
+  [[nodiscard]] Error with_cause(Error reason, std::chrono::steady_clock::time_point now) const;
+  /// The latest failure of this scope, or null.
+  [[nodiscard]] const std::shared_ptr<const Failure>& failure() const noexcept { return failure_; }
   /// `hook` hears of a cancellation to come.
   void add(Hook& hook) noexcept;
 
@@ -69,6 +83,7 @@ class Scope {
   };
 
   std::unique_ptr<const Error> reason_ = {};  // few have one
+  std::shared_ptr<const Failure> failure_ = {};
   std::optional<std::chrono::steady_clock::time_point> deadline_ = {};
   std::shared_ptr<Scope> parent_ = {};  // outlives the hook that is linked into it
   Node hooks_ = {.previous = &hooks_, .next = &hooks_};

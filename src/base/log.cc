@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/log_level.h"
+#include "base/strings.h"
+
 namespace tinker {
 namespace {
 
@@ -23,6 +26,20 @@ void write_to_stderr(LogLevel level, std::string_view message) {
 
 }  // namespace
 
+namespace base {
+
+Result<std::optional<LogLevel>> parse_log_level(std::string_view text) {
+  if (text.empty() || text == "off") return std::optional<LogLevel>();
+  for (std::size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (kLevelNames[i] == text) return std::optional(static_cast<LogLevel>(i));
+  }
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = concat(
+                   "expected debug, info, warn, error or off as log level, found \"", text, "\"")};
+}
+
+}  // namespace base
+
 Logger::Logger(LogSink sink, LogLevel threshold)
     : sink_(sink ? std::make_shared<const LogSink>(std::move(sink)) : nullptr),
       threshold_(threshold) {}
@@ -31,10 +48,9 @@ Logger Logger::from_environment() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in the library changes the environment.
   const char* wanted = std::getenv("TINKER_LOG");
   if (wanted == nullptr) return {};
-  for (std::size_t i = 0; i < kLevelNames.size(); ++i) {
-    if (kLevelNames[i] == wanted) return {write_to_stderr, static_cast<LogLevel>(i)};
-  }
-  return {};
+  const auto level = base::parse_log_level(wanted);
+  if (!level.ok() || !*level) return {};
+  return {write_to_stderr, **level};
 }
 
 void Logger::write(LogLevel level, std::string_view message) const noexcept {

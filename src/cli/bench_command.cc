@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/strings.h"
 #include "cli/bench_load.h"
 #include "cli/bench_report.h"
@@ -235,10 +237,19 @@ int fail(const Error& error, int status) {
   return is_interrupted ? kInterrupted : status;
 }
 
+/// Warnings go to standard error, unless `TINKER_LOG` says what does.
+Logger command_logger() {
+  if (base::variable({}, "TINKER_LOG")) return Logger::from_environment();
+  const auto write = [](LogLevel, std::string_view line) {
+    std::cerr << base::concat("tinker bench: ", line, "\n");
+  };
+  return {write, LogLevel::warn};
+}
+
 int run_bench(const BenchOptions& options) {
   raise_descriptor_limit();
   catch_interrupt();
-  const Runtime runtime = Runtime::start();
+  const Runtime runtime = Runtime::start({.logger = command_logger()});
   const auto service = ServiceClient::connect({.base_url = options.base_url,
                                                .transport_options = {.ca_file = options.ca_file},
                                                .runtime = runtime});

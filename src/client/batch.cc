@@ -86,8 +86,9 @@ std::vector<Future<ForwardBackwardOutput>> Batch::futures() {
     part.promise.on_cancel([weak = weak_from_this(), loop] {
       loop->post([weak] {
         if (const auto self = weak.lock()) {
-          self->scope_->cancel(
-              {.code = ErrorCode::cancelled, .message = "cancelled by the caller"});
+          const Error reason = {.code = ErrorCode::cancelled, .message = "cancelled by the caller"};
+          const auto now = self->session()->now();
+          self->scope_->cancel(self->scope_->with_cause(reason, now));
         }
       });
     });
@@ -115,9 +116,7 @@ Task<> Batch::run(std::shared_ptr<Batch> self) {
   if (const auto submitted = co_await std::move(submitting); !submitted.ok()) {
     self->turn_->fail(submitted.error());
     if (self->scope_->is_cancelled()) co_return self->scope_->reason();
-    self->end_unsent(not_sent(base::concat("not sent, because another part of the batch failed: ",
-                                           submitted.error().to_string()),
-                              submitted.error()));
+    self->end_unsent(not_sent("another part of the batch", submitted.error()));
   }
   self->turn_->leave();
   for (auto& poll : self->polls_) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/log_level.h"
 #include "transport/asio_transport.h"
 
 namespace tinker::client {
@@ -36,6 +37,11 @@ Task<SamplingClient> restore(std::shared_ptr<const ServiceState> state,
 Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
                                                     session::Environment environment) {
   TINKER_TRY(session::resolve_base_url(options.base_url, environment));
+  if (const auto level = session::variable(environment, "TINKER_LOG")) {
+    if (const auto known = base::parse_log_level(*level); !known) {
+      return known.error().with_context("TINKER_LOG");
+    }
+  }
   Runtime runtime = options.runtime ? *std::move(options.runtime) : Runtime::start();
   if (!options.transport) {
     TINKER_TRY(options.transport,
@@ -48,7 +54,8 @@ Result<std::shared_ptr<const ServiceState>> connect(ServiceOptions options,
                                    .project_id = std::move(options.project_id),
                                    .display_name = std::move(options.display_name),
                                    .environment = std::move(environment),
-                                   .transport = std::move(options.transport)};
+                                   .transport = std::move(options.transport),
+                                   .start_timeout = options.start_timeout};
   if (options.circuit_breaker) {
     TINKER_TRY(holder.breakers,
                api::EndpointBreakers::create(*std::move(options.circuit_breaker), runtime.core()));

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/redactor.h"
 #include "base/logging.h"
 #include "base/strings.h"
 #include "client/download.h"
@@ -41,13 +42,10 @@ http::Request make_request(const http::Url& url, const Object& object, const Pie
 Error without_query(Error error, const http::Url& url) {
   const auto query = url.target.find('?');
   if (query == std::string::npos) return error;
-  const auto hide = [secret = url.target.substr(query)](std::string& text) {
-    for (auto at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-      text.erase(at, secret.size());
-    }
-  };
-  hide(error.message);
-  for (auto& context : error.context) hide(context);
+  api::Redactor redactor;
+  redactor.keep(std::string_view(url.target).substr(query));
+  error.message = redactor.redact(error.message);
+  for (auto& context : error.context) context = redactor.redact(context);
   return error;
 }
 

@@ -153,7 +153,9 @@ Task<std::shared_ptr<TrainingCore>> submit_model(std::shared_ptr<Holder> holder,
                                 .train_attn = options.train_attn},
       .optimizer_config = options.optimizer};
   TINKER_CO_TRY(auto body, session::json_body(request));
-  const api::Call call = {.path = "/api/v1/create_model", .body = std::move(body), .trace = trace};
+  const auto watch = std::make_shared<session::Watch>(session->runtime, "create_model", "");
+  const api::Call call = {
+      .path = "/api/v1/create_model", .body = std::move(body), .trace = trace, .observer = watch};
   const auto started = session->now();
   auto creating = session::call_json<UntypedApiFuture>(session, call);  // no outer retries (R5.6)
   TINKER_CO_TRY(const auto accepted, co_await std::move(creating));

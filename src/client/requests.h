@@ -28,9 +28,10 @@ template <typename Answer>
 async::Task<Answer> call_with_retries(std::shared_ptr<session::SessionCore> session,
                                       std::string name,
                                       api::Call call) {
-  auto rounds = session::execute_with_retries<Answer>(session, std::move(name), [session, call] {
-    return session::call_json<Answer>(session, call);
-  });
+  auto rounds = session::execute_with_retries<Answer>(
+      session, std::move(name), [session, call](const std::shared_ptr<session::Watch>& watch) {
+        return session::call_json<Answer>(session, session::watched(call, watch));
+      });
   co_return co_await std::move(rounds);
 }
 

@@ -16,7 +16,8 @@ Result<std::shared_ptr<const RestState>> connect_rest(RestOptions options,
                       .transport_options = std::move(options.transport_options),
                       .transport = std::move(options.transport),
                       .runtime = std::move(options.runtime),
-                      .circuit_breaker = std::move(options.circuit_breaker)},
+                      .circuit_breaker = std::move(options.circuit_breaker),
+                      .start_timeout = options.start_timeout},
                      std::move(environment)));
   return std::make_shared<const RestState>(
       RestState{.runtime = service->service.runtime(), .options = service->options});

@@ -53,8 +53,10 @@ async::Task<Answer> call_rest(std::shared_ptr<session::SessionCore> session, Res
   rest.call.headers.add("x-sdk-method", rest.method);
   if constexpr (std::is_void_v<Answer>) {
     auto rounds = session::execute_with_retries<http::Response>(
-        session, std::move(rest.method), [session, call = std::move(rest.call)] {
-          return session->api->call(call, session->tokens);
+        session,
+        std::move(rest.method),
+        [session, call = std::move(rest.call)](const std::shared_ptr<session::Watch>& watch) {
+          return session->api->call(session::watched(call, watch), session->tokens);
         });
     TINKER_CO_TRY(co_await std::move(rounds));
     co_return Result<void>();

@@ -63,12 +63,14 @@ const std::shared_ptr<session::BatchPoller>& batch_poller(SamplingCore& core) {
 
 Task<UntypedApiFuture> send_body(const SamplingCore& core,
                                  http::Body body,
-                                 std::optional<TraceContext> trace) {
+                                 std::optional<TraceContext> trace,
+                                 const std::shared_ptr<session::Watch>& watch) {
   api::Call call = {.path = "/api/v1/asample",
                     .body = std::move(body),
                     .pool = api::PoolKind::sample,
                     .max_retries = 0,
-                    .trace = std::move(trace)};
+                    .trace = std::move(trace),
+                    .observer = watch};
   call.headers.add("X-Tinker-Sampling-Backpressure", "1");
   return session::submit_cancellable(core.session(), core.holder->canceller(), std::move(call));
 }
@@ -76,33 +78,36 @@ Task<UntypedApiFuture> send_body(const SamplingCore& core,
 /// With a body that is to be written by the workers, or could not be written.
 Task<UntypedApiFuture> send_later(std::shared_ptr<SamplingCore> core,
                                   Future<http::Body> encoding,
-                                  std::optional<TraceContext> trace) {
+                                  std::optional<TraceContext> trace,
+                                  std::shared_ptr<session::Watch> watch) {
   auto wait = async::until(std::move(encoding));
   TINKER_CO_TRY(auto body, co_await wait);
-  auto sending = send_body(*core, std::move(body), std::move(trace));
+  auto sending = send_body(*core, std::move(body), std::move(trace), watch);
   co_return co_await std::move(sending);
 }
 
 /// Written when it is sent: a request that waits for its turn takes no room for its JSON.
 Task<UntypedApiFuture> send(const std::shared_ptr<SamplingCore>& core,
                             const std::shared_ptr<const SampleRequest>& request,
-                            std::optional<TraceContext> trace) {
+                            std::optional<TraceContext> trace,
+                            const std::shared_ptr<session::Watch>& watch) {
   if (session::estimate_bytes(request->prompt) > kLargePrompt) {
     auto encoding =
         core->session()->runtime->offload([request] { return session::json_body(*request); });
-    return send_later(core, std::move(encoding), std::move(trace));
+    return send_later(core, std::move(encoding), std::move(trace), watch);
   }
   auto body = session::json_body(*request);
   if (!body.ok()) {
-    return send_later(core, Future<http::Body>::ready(std::move(body)), std::move(trace));
+    return send_later(core, Future<http::Body>::ready(std::move(body)), std::move(trace), watch);
   }
-  return send_body(*core, *std::move(body), std::move(trace));
+  return send_body(*core, *std::move(body), std::move(trace), watch);
 }
 
 Task<SampleResponse> retrieve(SamplingCore& core,
                               const UntypedApiFuture& accepted,
                               async::TimePoint started,
-                              std::optional<TraceContext> trace) {
+                              std::optional<TraceContext> trace,
+                              std::shared_ptr<session::Watch> watch) {
   const auto& session = core.session();
   const std::chrono::duration<double> roundtrip = session->now() - started;
   return session::await_sample<SampleResponse>(
@@ -112,7 +117,8 @@ Task<SampleResponse> retrieve(SamplingCore& core,
        .request_type = "Sample",
        .roundtrip_s = roundtrip.count(),
        .observer = core.observer,
-       .trace = std::move(trace)});
+       .trace = std::move(trace),
+       .watch = std::move(watch)});
 }
 
 /// Gives the sequences the ids that came with the submission (R10.13). A server that sends none is
@@ -135,18 +141,23 @@ Result<void> name_sequences(SampleResponse& answer, const UntypedApiFuture& acce
 /// One attempt: its own seq_id (R10.2), then submission and result.
 Task<SampleResponse> attempt(std::shared_ptr<SamplingCore> core,
                              std::shared_ptr<SampleRequest> request,
-                             std::optional<TraceContext> trace) {
+                             std::optional<TraceContext> trace,
+                             std::shared_ptr<session::Watch> watch) {
   if (!core->clone_id) {
     auto joining = join(core);
     TINKER_CO_TRY(co_await std::move(joining));
   }
   const auto started = core->session()->now();
   request->seq_id = core->next_seq_id++;
-  auto submitting = session::submit_sample(core->session(),
-                                           session::estimate_bytes(request->prompt),
-                                           [&] { return send(core, request, trace); });
+  auto submitting = session::submit_sample(
+      core->session(),
+      session::estimate_bytes(request->prompt),
+      [&](const std::shared_ptr<session::Watch>& observer) {
+        return send(core, request, trace, observer);
+      },
+      watch);
   TINKER_CO_TRY(const auto accepted, co_await std::move(submitting));
-  auto retrieving = retrieve(*core, accepted, started, trace);
+  auto retrieving = retrieve(*core, accepted, started, trace, watch);
   auto wait = std::move(retrieving).late();
   auto late = co_await wait;
   Result<SampleResponse>& answer = *late;
@@ -200,9 +211,12 @@ Task<std::shared_ptr<SamplingCore>> create_sampler(std::shared_ptr<session::Hold
                     .sampling_session_seq_id = session->next_sampling_session_seq_id++,
                     .base_model = std::move(source.base_model),
                     .model_path = std::move(source.model_path)}));
+  const auto watch =
+      std::make_shared<session::Watch>(session->runtime, "create_sampling_session", "");
   api::Call call = {.path = "/api/v1/create_sampling_session",
                     .body = std::move(body),
-                    .pool = api::PoolKind::session};
+                    .pool = api::PoolKind::session,
+                    .observer = watch};
   auto creating = session::call_json<CreateSamplingSessionResponse>(session, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   co_return make_sampling_core(holder, answer.sampling_session_id, std::move(options));
@@ -274,13 +288,14 @@ Task<SampleResponse> run_sample(std::shared_ptr<SamplingCore> core,
                                 std::optional<TraceContext> trace) {
   auto wanted = std::allocate_shared<SampleRequest>(base::BlockAllocator<SampleRequest>(),
                                                     std::move(request));
-  auto working = session::execute<SampleResponse>(
-      core->session(),
-      std::move(retry_handler),
-      "sample",
-      [core, wanted = std::move(wanted), trace = std::move(trace)] {
-        return attempt(core, wanted, trace);
-      });
+  auto working =
+      session::execute<SampleResponse>(core->session(),
+                                       std::move(retry_handler),
+                                       "sample",
+                                       [core, wanted = std::move(wanted), trace = std::move(trace)](
+                                           const std::shared_ptr<session::Watch>& watch) {
+                                         return attempt(core, wanted, trace, watch);
+                                       });
   return reported(core->session(), "sample", std::move(working));
 }
 

@@ -30,9 +30,13 @@ struct Sequenced {
 inline async::Task<UntypedApiFuture> submit(std::shared_ptr<session::SessionCore> session,
                                             Sequenced work) {
   auto rounds = session::execute_with_retries<UntypedApiFuture>(
-      session, work.submission.name, [session, call = work.submission.call, save = work.save] {
-        if (save) return save_round(session, call, save);
-        return session::call_json<UntypedApiFuture>(session, call);
+      session,
+      work.submission.name,
+      [session, call = work.submission.call, save = work.save](
+          const std::shared_ptr<session::Watch>& watch) {
+        auto watched = session::watched(call, watch);
+        if (save) return save_round(session, std::move(watched), save);
+        return session::call_json<UntypedApiFuture>(session, std::move(watched));
       });
   co_return co_await std::move(rounds);
 }

@@ -9,9 +9,12 @@ namespace tinker::client {
 
 using async::Task;
 
-Error not_sent(std::string message, const Error& cause) {
+Error not_sent(std::string_view why, const Error& cause) {
+  Error text = cause;  // less what stands in brackets: the new error has its own
+  text.http_status = 0;
+  text.request_id.clear();
   return {.code = ErrorCode::predecessor_failed,
-          .message = std::move(message),
+          .message = base::concat("not sent, because ", why, " failed: ", text.to_string()),
           .http_status = cause.http_status,
           .request_id = cause.request_id,
           .category = cause.category,
@@ -60,13 +63,8 @@ void Sequencer::fail(IdRange range, const Error& cause, const std::string& what)
   const std::int64_t last = range.end() - 1;
   const std::int64_t before = taken();
   if (before == range.end()) return;
-  Error error = not_sent(base::concat("not sent, because an earlier ",
-                                      what,
-                                      " (seq_id ",
-                                      range.first + 1,
-                                      ") failed: ",
-                                      cause.to_string()),
-                         cause);
+  Error error =
+      not_sent(base::concat("an earlier ", what, " (seq_id ", range.first + 1, ")"), cause);
   for (auto it = waiting_.upper_bound(last); it != waiting_.end(); ++it) it->second.set(error);
   failures_.push_back({.after = last, .before = before, .error = std::move(error)});
 }

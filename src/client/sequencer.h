@@ -22,8 +22,8 @@ struct IdRange {
   [[nodiscard]] std::int64_t end() const noexcept { return first + count; }
 };
 
-/// The error of a request that is not sent because of `cause`.
-Error not_sent(std::string message, const Error& cause);
+/// The error of a request that is not sent because `why` failed with `cause`.
+Error not_sent(std::string_view why, const Error& cause);
 
 /// Hands out the request ids of one training client (R7.1) and lets the requests leave in that
 /// order (R7.2, R7.3).

@@ -112,8 +112,10 @@ Task<CheckpointArchiveUrlResponse> find_archive(RestState::Source source,
   address(call, path.training_run_id, path.checkpoint_id(), "/archive");
   for (int round = 1;; ++round) {
     auto rounds = session::execute_with_retries<http::Response>(
-        session, "get_checkpoint_archive_url", [session, call] {
-          return ask_archive(session, call);
+        session,
+        "get_checkpoint_archive_url",
+        [session, call](const std::shared_ptr<session::Watch>& watch) {
+          return ask_archive(session, session::watched(call, watch));
         });
     TINKER_CO_TRY(const auto answer, co_await std::move(rounds));
     if (answer.status != 503 || round == kArchiveRounds) {

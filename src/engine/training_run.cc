@@ -23,12 +23,8 @@ struct Batch {
 
 Result<Batch> read(std::span<const Datum> data, const TokenLoss& loss) {
   Batch out;
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    auto inputs = loss.read(data[i]);
-    if (!inputs.ok()) return std::move(inputs).error().with_context(name_of_datum(i));
-    out.sequences.push_back(inputs->sequence);
-    out.inputs.push_back(*std::move(inputs));
-  }
+  TINKER_TRY(out.inputs, loss.read(data));
+  for (const auto& inputs : out.inputs) out.sequences.push_back(inputs.sequence);
   return out;
 }
 
@@ -136,10 +132,6 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
 
 /// Layers are computed again where keeping them would be too much.
 Result<PassLimits> TrainingRun::limits_for(std::span<const Datum> data) const {
-  if (data.empty()) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = "the batch is empty; expected at least one datum"};
-  }
   const std::size_t held = compute_->trainer.bytes_held();
   const std::size_t limit = training_bytes_ != 0 ? training_bytes_ : available_memory() + held;
   TINKER_TRY(std::size_t needed, bytes_needed(data));

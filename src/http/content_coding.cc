@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxCodings = 4;  // more is an attempt to make us work
 constexpr std::size_t kFirstOutputBytes = 1024;
+constexpr std::size_t kGrowBytes = std::size_t{256} << 10U;
 constexpr std::size_t kMaxStepBytes = std::size_t{1} << 30U;  // zlib counts in 32 bits
 
 Error broken(std::string_view coding, std::string_view why) {
@@ -29,19 +30,26 @@ Error too_long(std::size_t limit) {
       .message = base::concat("the decoded body is longer than the limit of ", limit, " bytes")};
 }
 
-/// Room for what comes out: grows with it, one byte beyond the limit at most.
+/// What comes out. Its memory grows with it and never beyond the limit; one byte beyond goes to a
+/// place of its own, so that `over_limit` can tell.
 class Output {
  public:
-  Output(std::size_t input_bytes, std::size_t limit)
-      : limit_(limit),
-        text_(std::min(std::max(2 * input_bytes, kFirstOutputBytes), room()), '\0') {}
+  Output(std::size_t input_bytes, std::size_t limit) : limit_(limit) {
+    const std::size_t wanted = std::max(2 * input_bytes, kFirstOutputBytes);
+    text_.reserve(wanted > limit_ / 2 ? limit_ : wanted);
+  }
 
-  [[nodiscard]] char* begin() noexcept { return text_.data() + used_; }
-  [[nodiscard]] std::size_t free_bytes() const noexcept { return text_.size() - used_; }
+  [[nodiscard]] char* begin() noexcept { return is_full() ? &beyond_ : text_.data() + used_; }
+  [[nodiscard]] std::size_t free_bytes() const noexcept {
+    return is_full() ? 1 : text_.size() - used_;
+  }
   void advance(std::size_t bytes) noexcept { used_ += bytes; }
   [[nodiscard]] bool over_limit() const noexcept { return used_ > limit_; }
   void grow_if_full() {
-    if (free_bytes() == 0) text_.resize(text_.size() > room() / 2 ? room() : text_.size() * 2);
+    if (used_ < text_.size() || is_full()) return;
+    if (text_.size() == text_.capacity()) reserve_more();
+    // Step by step: pages that are not used yet are not touched.
+    text_.resize(std::min({text_.capacity(), text_.size() + kGrowBytes, limit_}));
   }
   [[nodiscard]] std::string take() && {
     text_.resize(used_);
@@ -49,11 +57,21 @@ class Output {
   }
 
  private:
-  [[nodiscard]] std::size_t room() const noexcept { return std::max(limit_ + 1, limit_); }
+  [[nodiscard]] bool is_full() const noexcept { return used_ >= limit_; }
+  /// Doubles, and the last step goes from half the limit or less. Into a new string, because
+  /// `std::string` itself would double beyond the limit.
+  void reserve_more() {
+    std::string larger;
+    const std::size_t doubled = std::max(2 * text_.size(), kGrowBytes);
+    larger.reserve(doubled > limit_ / 2 ? limit_ : doubled);
+    larger += text_;
+    text_ = std::move(larger);
+  }
 
   std::size_t limit_;
   std::size_t used_ = 0;
-  std::string text_;
+  char beyond_ = '\0';
+  std::string text_ = {};
 };
 
 /// A zlib decoder; `window_bits` tells the frame, as inflateInit2 has it.

@@ -69,9 +69,11 @@ Task<Completion> BatchPoller::wait(std::string request_id) {
     uninteresting_.put(request_id, {});
     co_return Completion();
   }
+  auto whence = async::this_context();
+  const auto context = co_await whence;
   Promise<Completion> promise(session_->runtime->loop());
   auto future = promise.future();
-  waiters_.emplace(request_id, std::move(promise));
+  waiters_.emplace(request_id, Waiter{.promise = std::move(promise), .scope = context.scope});
   start();
   auto wait = async::until(std::move(future));
   auto result = co_await wait;
@@ -98,7 +100,7 @@ void BatchPoller::close(Error reason) {
 
 void BatchPoller::end_waiters(const Result<Completion>& outcome) {
   auto waiters = std::exchange(waiters_, {});
-  for (auto& [id, promise] : waiters) promise.set(outcome);
+  for (auto& [id, waiter] : waiters) waiter.promise.set(outcome);
 }
 
 void BatchPoller::start() {
@@ -130,6 +132,7 @@ Task<> BatchPoller::run(std::shared_ptr<BatchPoller> self) {
       auto asking = ask(self);
       auto answer = co_await std::move(asking);
       if (!answer.ok() && context.scope->is_cancelled()) co_return context.scope->reason();
+      self->note(answer.ok() ? nullptr : &answer.error(), context.scope->failure());
       if (answer.ok()) {
         for (const auto& id : reported) self->retrieved_.erase(id);
         pause = self->after_answer(*answer, session->now() - sent);
@@ -189,10 +192,18 @@ bool BatchPoller::deliver(const std::string& request_id, Completion completion) 
     if (is_wanted) stored_.put(request_id, completion);
     return false;
   }
-  Promise<Completion> promise = std::move(found->second);
+  Promise<Completion> promise = std::move(found->second.promise);
   waiters_.erase(found);
   promise.set(completion);
   return true;
+}
+
+void BatchPoller::note(const Error* error, const std::shared_ptr<const async::Failure>& failure) {
+  if (error == nullptr && !watch_) return;
+  for (auto& [id, waiter] : waiters_) waiter.scope->note(error != nullptr ? failure : nullptr);
+  if (error == nullptr) return watch_.reset();
+  if (!watch_) watch_.emplace(session_->runtime, "the batched poll of results", "");
+  watch_->operation_failed(*error, std::nullopt);
 }
 
 std::optional<nanoseconds> BatchPoller::retry_delay(const Error& error) {
@@ -242,7 +253,7 @@ void BatchPoller::fall_back(const Error& error) {
                                        .error = error.code,
                                        .attempt = failures_in_row_});
   if (!is_final) {
-    for (const auto& [id, promise] : waiters_) uninteresting_.put(id, {});
+    for (const auto& [id, waiter] : waiters_) uninteresting_.put(id, {});
   }
   end_waiters(Completion());
 }

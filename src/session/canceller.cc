@@ -37,7 +37,9 @@ Task<> submit_in_background(std::shared_ptr<Submission> submission, api::Call ca
 }
 
 /// Its answer does not matter (R6.29).
-Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session, std::string request_id) {
+Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session,
+                                 std::string request_id,
+                                 std::shared_ptr<Watch> watch) {
   TINKER_CO_TRY(auto body, json_body(CancelFutureRequest{.request_id = request_id}));
   api::Call call = {.path = "/api/v1/cancel_future",
                     .body = std::move(body),
@@ -45,7 +47,8 @@ Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session, std::stri
                     .timeout = kTimeout,
                     .max_retries = 0,
                     .loggable = std::move(request_id),
-                    .is_guarded = false};
+                    .is_guarded = false,
+                    .observer = std::move(watch)};
   auto calling = session->api->call(std::move(call), session->tokens);
   co_return co_await std::move(calling);
 }
@@ -119,7 +122,9 @@ Task<> Canceller::drain(std::shared_ptr<Canceller> self) {
 Task<> Canceller::cancel_one(std::shared_ptr<Canceller> self, std::string request_id) {
   const auto& session = self->session_;
   auto cancelling = execute_with_retries<http::Response>(
-      session, "cancel_future", [session, request_id] { return send_cancel(session, request_id); });
+      session, "cancel_future", [session, request_id](const std::shared_ptr<Watch>& watch) {
+        return send_cancel(session, request_id, watch);
+      });
   const auto result = co_await std::move(cancelling);
   if (!result.ok() && !session->scope->is_cancelled()) {
     TINKER_LOG(session->logger(),

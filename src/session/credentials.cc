@@ -22,10 +22,16 @@ Error unusable(std::string message) {
   return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
 }
 
-Error missing_credential(std::string_view hint = {}) {
-  return unusable(base::concat(
-      "no API key: pass one as api_key, set TINKER_API_KEY, or store one with `tinker auth login`",
-      hint));
+bool is_official(const CredentialOptions& options) {
+  const auto base_url = resolve_base_url(options.base_url, options.env);
+  return base_url.ok() && is_official_host(*base_url);
+}
+
+Error missing_credential(const CredentialOptions& options, std::string_view hint = {}) {
+  return unusable(
+      base::concat("no API key: pass one as api_key, or set TINKER_API_KEY",
+                   is_official(options) ? "" : "; any text will do for a server of your own",
+                   hint));
 }
 
 Error missing_command() {
@@ -53,11 +59,6 @@ std::optional<FoundKey> given_key(const CredentialOptions& options) {
   return key_from_environment(options);
 }
 
-bool is_official(const CredentialOptions& options) {
-  const auto base_url = resolve_base_url(options.base_url, options.env);
-  return base_url.ok() && is_official_host(*base_url);
-}
-
 /// The key, when it can be used with this server.
 Result<Secret> checked(FoundKey found, const CredentialOptions& options) {
   const std::string& text = found.key.expose();
@@ -76,10 +77,11 @@ Result<Secret> checked(FoundKey found, const CredentialOptions& options) {
 /// The default key of the credential file, `missing_credential` when there is none.
 Result<Secret> stored_key(const CredentialOptions& options) {
   const auto home = options.home ? options.home : variable(options.env, "HOME");
-  if (!home) return missing_credential("; HOME is not set, so no stored key can be looked up");
+  if (!home)
+    return missing_credential(options, "; HOME is not set, so no stored key can be looked up");
   TINKER_TRY(const auto file, read_credentials(credentials_path(*home)));
   const KeyRecord* record = file.default_key();
-  if (record == nullptr) return missing_credential();
+  if (record == nullptr) return missing_credential(options);
   return checked({.key = record->key, .source = "the credential file"}, options);
 }
 
@@ -100,9 +102,18 @@ Result<CredentialSource> select_credential(const CredentialOptions& options, boo
   return CredentialSource(std::move(secret));
 }
 
+std::string_view name_of(const CredentialSource& source, const CredentialOptions& options) {
+  const auto* key = std::get_if<Secret>(&source);
+  if (key == nullptr) return "TINKER_CREDENTIAL_CMD";
+  const auto given = given_key(options);
+  return given && given->key == *key ? given->source : "the credential file";
+}
+
 Result<Secret> select_api_key(const CredentialOptions& options) {
   if (auto found = given_key(options)) return checked(*std::move(found), options);
-  if (command_of(options)) return missing_credential("; TINKER_CREDENTIAL_CMD is of no use here");
+  if (command_of(options)) {
+    return missing_credential(options, "; TINKER_CREDENTIAL_CMD is of no use here");
+  }
   return stored_key(options);
 }
 

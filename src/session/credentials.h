@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "api/token_provider.h"
@@ -41,6 +42,10 @@ using CredentialSource = std::variant<Secret, CredentialCommand>;
 /// `invalid_argument`, or `io_error` for a file that cannot be read; no message contains a
 /// credential.
 Result<CredentialSource> select_credential(const CredentialOptions& options, bool enforce_cmd);
+
+/// Where `source`, as selected from `options`, came from: "TINKER_API_KEY".
+[[nodiscard]] std::string_view name_of(const CredentialSource& source,
+                                       const CredentialOptions& options);
 
 /// The key for a server that exchanges none (R3.1): argument, environment or, unless a command is
 /// set, the stored one (R3.17).

@@ -96,11 +96,15 @@ std::int64_t estimate_bytes(const ModelInput& input) {
 
 Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
                                      std::int64_t estimated_bytes,
-                                     UniqueFunction<Task<UntypedApiFuture>()> make_call) {
+                                     SampleCall make_call,
+                                     std::shared_ptr<Watch> watch) {
   auto whence = async::this_context();
   const auto context = co_await whence;
-  const auto watch = std::allocate_shared<Watch>(
-      base::BlockAllocator<Watch>(), session->runtime, "submission of a sample", "");
+  if (!watch) {
+    watch = std::allocate_shared<Watch>(
+        base::BlockAllocator<Watch>(), session->runtime, "submission of a sample", "");
+  }
+  watch->set_deadline(context.scope->deadline());
   auto gates = try_gates(*session, estimated_bytes);
   if (!gates) {
     auto entering = enter_gates(session, watch, estimated_bytes);
@@ -111,10 +115,11 @@ Task<UntypedApiFuture> submit_sample(std::shared_ptr<SessionCore> session,
       auto waiting = wait_out_backoff(session, watch);
       TINKER_CO_TRY(co_await std::move(waiting));
     }
-    watch->set_state("sent");
     RetryRounds rounds(session, "asample");
+    if (!watch->has_limit()) watch->set_limit(rounds.limit());
     while (true) {
-      auto round = make_call();
+      if (!watch->is_failing()) watch->set_state("sent");
+      auto round = make_call(watch);
       auto result = co_await std::move(round);
       if (result.ok()) co_return result;
       if (is_slow_down(*session, result.error())) break;

@@ -54,20 +54,30 @@ struct Step {
   nanoseconds pause = {};
 };
 
+std::shared_ptr<Watch> make_watch(const SessionCore& session) {
+  return std::allocate_shared<Watch>(base::BlockAllocator<Watch>(), session.runtime, "", "");
+}
+
 /// The state of one poll loop (R6.2), and what each answer does to it. Waits for nothing itself.
 class PollLoop {
  public:
   PollLoop(std::shared_ptr<SessionCore> session, PollRequest request)
       : session_(std::move(session)),
         request_(std::move(request)),
-        watch_(session_->runtime, "the result of ", request_.request_id, request_.request_type),
+        watch_(request_.watch ? request_.watch : make_watch(*session_)),
         allow_metadata_only_(request_.payload_bytes <= 0) {
     progress_ = {.iteration = -1, .started = session_->now()};
+    watch_->set_subject("the result of ", request_.request_id, request_.request_type);
+    watch_->set_state("waiting");
   }
+  PollLoop(const PollLoop&) = delete;
+  PollLoop& operator=(const PollLoop&) = delete;
+  // A watch of the whole operation outlives the request that it names.
+  ~PollLoop() { watch_->reset_subject(); }
 
   [[nodiscard]] const PollRequest& request() const noexcept { return request_; }
   [[nodiscard]] const PollProgress& progress() const noexcept { return progress_; }
-  [[nodiscard]] Watch& watch() noexcept { return watch_; }
+  [[nodiscard]] Watch& watch() noexcept { return *watch_; }
 
   /// The next poll, ready to go.
   Result<Task<http::Response>> next();
@@ -90,7 +100,7 @@ class PollLoop {
 
   std::shared_ptr<SessionCore> session_;
   PollRequest request_;
-  Watch watch_;
+  std::shared_ptr<Watch> watch_;
   Pacing pacing_;
   PollProgress progress_;
   bool allow_metadata_only_;
@@ -128,7 +138,9 @@ Result<Task<http::Response>> PollLoop::next() {
                                         .max_retries = 0,
                                         .loggable = request_.request_id,
                                         .trace = request_.trace,
-                                        .is_guarded = false},
+                                        .is_guarded = false,
+                                        .max_response_bytes = api::kMaxResultBytes,
+                                        .observer = watch_},
                               session_->tokens);
 }
 
@@ -147,7 +159,7 @@ Step PollLoop::after_error(Error error) {
   // end.
   if (!http::is_transport_error(error)) return fail(std::move(error));
   report(PollErrorKind::retry_with_backoff, error, nullptr);
-  watch_.set_state("no connection", error.message);
+  watch_->set_state("no connection");
   pacing_.reset();
   return {.pause = backoff(progress_.connection_error_retries++)};
 }
@@ -158,23 +170,24 @@ Step PollLoop::after_status(const http::Response& response) {
   if (response.status == 402) {
     const seconds limit(session_->config.billing_exception_max_pause_duration_sec);
     if (session_->billing.should_pause(session_->now(), limit, session_->logger())) {
-      watch_.set_state("paused", "the account has a billing problem");
+      watch_->set_state("paused", "the account has a billing problem");
       return {.pause = BillingPause::kPause};
     }
   }
   const PollErrorKind kind = kind_of_status(response.status);
   report(kind, error, &response);
   if (kind == PollErrorKind::retry_with_backoff) {
-    watch_.set_state("rate limited", error.message);
+    watch_->set_state("rate limited", error.message);
     pacing_.reset();
     return {.pause = backoff(progress_.connection_error_retries++)};
   }
   progress_.connection_error_retries = 0;
   if (kind == PollErrorKind::retry) {
     if (response.status != 408) {
-      watch_.set_state("server error", error.message);
+      watch_->set_state("server error");
     } else if (const auto answer = read_not_ready(response.body)) {
       progress_.bad_request_retries = 0;
+      watch_->recovered();
       if (answer->state) tell_observer(*answer);
     }
     return {.pause = pacing_.after(session_->now() - sent_)};
@@ -193,10 +206,11 @@ Step PollLoop::after_status(const http::Response& response) {
 
 Step PollLoop::after_success(http::Response response) {
   progress_.connection_error_retries = 0;
+  watch_->recovered();
   auto outcome = classify_success(response);
   if (!outcome.ok()) {
     Error error = std::move(outcome).error();
-    error.message = session_->api->redact(std::move(error.message));
+    error.message = session_->api->redact(error.message);
     return fail(std::move(error));
   }
   if (const auto* again = std::get_if<NotReady>(&*outcome)) {
@@ -257,7 +271,7 @@ void PollLoop::report(PollErrorKind kind, const Error& error, const http::Respon
 
 void PollLoop::tell_observer(const NotReady& answer) {
   const auto state = answer.state.value_or(OpenEnum<QueueState>::parse("unknown"));
-  watch_.set_state(state.text(), session_->api->redact(answer.reason.value_or("")));
+  watch_->set_state(state.text(), session_->api->redact(answer.reason.value_or("")));
   if (request_.observer) request_.observer->notify(state, answer.reason);
 }
 
@@ -278,6 +292,7 @@ Task<PollResult> poll_until_end(std::shared_ptr<SessionCore> session,
   async::Semaphore::Permit reserved;
   Step step;
   if (loop->request().payload_bytes > 0) step.reserve_bytes = loop->request().payload_bytes;
+  loop->watch().set_deadline(context.scope->deadline());
   while (!step.end) {
     if (step.reserve_bytes) {
       auto room = reserve(session, loop, *step.reserve_bytes);
@@ -304,7 +319,7 @@ Error unreadable_result(const SessionCore& session,
                         const PollResult& result,
                         Error why) {
   why.code = ErrorCode::invalid_response;
-  why.message = session.api->redact(std::move(why.message));
+  why.message = session.api->redact(why.message);
   why.request_id = request.request_id;
   report_unreadable_result(session, request, result, why);
   const auto where = describe(request, result.iteration, session.now() - result.started);

@@ -11,6 +11,7 @@
 #include "async/task.h"
 #include "session/queue_observer.h"
 #include "session/session_core.h"
+#include "session/watch.h"
 #include "tinker/trace_context.h"
 #include "tinker/types/forward_backward.h"
 #include "tinker/types/sample.h"
@@ -31,6 +32,7 @@ struct PollRequest {
   /// is reserved first, and no answer without the payload is asked for.
   std::int64_t payload_bytes = 0;
   std::optional<TraceContext> trace = {};  ///< The caller's own.
+  std::shared_ptr<Watch> watch = {};       ///< Tells of the wait. Null: one for this poll alone.
 };
 
 /// A result as it came. To be let go of on the loop thread.

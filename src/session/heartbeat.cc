@@ -71,7 +71,8 @@ Task<> heartbeat(std::shared_ptr<SessionCore> session) {
   }
 }
 
-Task<ClientDynamicConfigResponse> fetch_dynamic_config(std::shared_ptr<SessionCore> session) {
+Task<ClientDynamicConfigResponse> fetch_dynamic_config(
+    std::shared_ptr<SessionCore> session, std::weak_ptr<api::AttemptObserver> observer) {
   TINKER_CO_TRY(const auto body,
                 json_body(ClientConfigRequest{.sdk_version = std::string(protocol_version())}));
   auto answer = call_json<ClientDynamicConfigResponse>(session,
@@ -80,7 +81,8 @@ Task<ClientDynamicConfigResponse> fetch_dynamic_config(std::shared_ptr<SessionCo
                                                         .pool = api::PoolKind::session,
                                                         .timeout = seconds(10),
                                                         .max_retries = 0,
-                                                        .is_guarded = false});
+                                                        .is_guarded = false,
+                                                        .observer = std::move(observer)});
   co_return co_await std::move(answer);
 }
 
@@ -89,7 +91,7 @@ Task<> refresh_dynamic_config(std::shared_ptr<SessionCore> session) {
     const seconds interval(session->dynamic_config.refresh_interval_sec);
     auto pause = async::sleep_for(std::max(interval, kShortestRefresh));
     TINKER_CO_TRY(co_await pause);
-    auto fetch = fetch_dynamic_config(session);
+    auto fetch = fetch_dynamic_config(session, {});
     auto answer = co_await std::move(fetch);
     if (answer.ok()) {
       session->dynamic_config = *std::move(answer);

@@ -15,7 +15,8 @@ async::Task<> heartbeat(std::shared_ptr<SessionCore> session);
 /// Asks for the dynamic configuration again and again (R2.2, R2.3).
 async::Task<> refresh_dynamic_config(std::shared_ptr<SessionCore> session);
 
-/// One request for it: 10 s, no HTTP-layer retries.
-async::Task<ClientDynamicConfigResponse> fetch_dynamic_config(std::shared_ptr<SessionCore> session);
+/// One request for it: 10 s, no HTTP-layer retries. `observer` may be empty.
+async::Task<ClientDynamicConfigResponse> fetch_dynamic_config(
+    std::shared_ptr<SessionCore> session, std::weak_ptr<api::AttemptObserver> observer);
 
 }  // namespace tinker::session

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "async/child_scope.h"
 #include "base/logging.h"
 #include "session/backoff.h"
 #include "session/canceller.h"
@@ -11,6 +12,8 @@
 #include "session/jwt_provider.h"
 #include "session/retries.h"
 #include "session/retry_handler.h"
+#include "session/start_limit.h"
+#include "session/watch.h"
 #include "tinker/version.h"
 
 namespace tinker::session {
@@ -61,11 +64,13 @@ CreateSessionRequest session_request(const HolderOptions& options) {
 /// `client/config`, with the raw credential and a connection of its own (PROTOCOL 9.1).
 Task<ClientConfigResponse> fetch_config(std::shared_ptr<SessionCore> core,
                                         std::shared_ptr<api::TokenProvider> tokens,
-                                        http::Body body) {
+                                        http::Body body,
+                                        std::shared_ptr<Watch> watch) {
   api::Call request = {.path = "/api/v1/client/config",
                        .body = std::move(body),
                        .pool = api::PoolKind::config,
-                       .is_guarded = false};
+                       .is_guarded = false,
+                       .observer = std::move(watch)};
   auto call = core->api->call(std::move(request), std::move(tokens));
   TINKER_CO_TRY(const auto response, co_await std::move(call));
   co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config", *core->api);
@@ -83,10 +88,14 @@ void log_messages(const SessionCore& core, const CreateSessionResponse& answer) 
   }
 }
 
-Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest request) {
+Task<> create_session(std::shared_ptr<SessionCore> core,
+                      CreateSessionRequest request,
+                      std::shared_ptr<Watch> watch) {
   TINKER_CO_TRY(auto body, json_body(request));
-  api::Call call = {
-      .path = "/api/v1/create_session", .body = std::move(body), .pool = api::PoolKind::session};
+  api::Call call = {.path = "/api/v1/create_session",
+                    .body = std::move(body),
+                    .pool = api::PoolKind::session,
+                    .observer = watch};
   auto creating = call_json<CreateSessionResponse>(core, std::move(call));
   TINKER_CO_TRY(const auto answer, co_await std::move(creating));
   core->session_id = answer.session_id;
@@ -96,15 +105,27 @@ Task<> create_session(std::shared_ptr<SessionCore> core, CreateSessionRequest re
   co_return Result<void>();
 }
 
-Task<> post_finish(std::shared_ptr<SessionCore> core, http::Body body) {
+Task<> post_finish(std::shared_ptr<SessionCore> core,
+                   http::Body body,
+                   std::shared_ptr<Watch> watch) {
   api::Call request = {.path = base::concat("/api/v1/sessions/", core->session_id, "/finish"),
                        .endpoint = "/api/v1/sessions/{id}/finish",
                        .body = std::move(body),
                        .pool = api::PoolKind::train,
-                       .is_guarded = false};
+                       .is_guarded = false,
+                       .observer = std::move(watch)};
   auto call = core->api->call(std::move(request), core->tokens);
   TINKER_CO_TRY(co_await std::move(call));
   co_return Result<void>();
+}
+
+/// Says what a server without the first of all endpoints may mean.
+Error with_hint(Error error, std::string_view base_url) {
+  if (error.http_status != 404) return error;
+  error.message += base_url.ends_with("/api/v1")
+                       ? "; base_url ends in /api/v1, which is added to it: leave that out"
+                       : "; is base_url the address of a Tinker server?";
+  return error;
 }
 
 /// The text that tells one account from another.
@@ -135,7 +156,7 @@ Task<std::shared_ptr<Holder>> Holder::open(std::shared_ptr<async::RuntimeCore> r
   core->scope->attach(runtime->scope());
   holder->telemetry_scope_->attach(runtime->scope());
 
-  auto starting = holder->start_up(std::move(options), kind);
+  auto starting = holder->start_up_in_time(std::move(options), kind);
   const auto started = co_await std::move(starting);
   if (!started.ok()) {
     holder->end(started.error());
@@ -144,13 +165,35 @@ Task<std::shared_ptr<Holder>> Holder::open(std::shared_ptr<async::RuntimeCore> r
   co_return holder;
 }
 
-Task<> Holder::start_up(HolderOptions options, Kind kind) {
+Task<> Holder::start_up_in_time(HolderOptions options, Kind kind) {
   const auto self = shared_from_this();
-  auto choosing = choose_tokens(options);
+  const auto watch = std::make_shared<Watch>(core_->runtime, "start-up", "");
+  const auto timeout = options.start_timeout;
+  if (!timeout) {
+    auto starting = start_up(std::move(options), kind, watch);
+    co_return co_await std::move(starting);
+  }
+  const StartLimit limit(core_, *timeout);
+  watch->set_start_limit(
+      Watch::Limit{.until = async::time_after(core_->now(), *timeout), .name = "start_timeout"});
+  auto starting = async::in_child_scope(limit.scope(), start_up(std::move(options), kind, watch));
+  co_return co_await std::move(starting);
+}
+
+Task<> Holder::start_up(HolderOptions options, Kind kind, std::shared_ptr<Watch> watch) {
+  const auto self = shared_from_this();
+  auto choosing = choose_tokens(options, watch);
   TINKER_CO_TRY(co_await std::move(choosing));
+  watch->set_start_limit(std::nullopt);
+  watch->recovered();
 
   auto dynamic = execute_with_retries<ClientDynamicConfigResponse>(
-      core_, "fetch_dynamic_config", [core = core_] { return fetch_dynamic_config(core); });
+      core_,
+      "fetch_dynamic_config",
+      [core = core_](const std::shared_ptr<Watch>& observer) {
+        return fetch_dynamic_config(core, observer);
+      },
+      watch);
   auto dynamic_config = co_await std::move(dynamic);
   if (dynamic_config.ok()) {
     core_->dynamic_config = *std::move(dynamic_config);
@@ -159,29 +202,36 @@ Task<> Holder::start_up(HolderOptions options, Kind kind) {
   }
 
   if (kind == Kind::with_session) {
-    auto creating = create_session(core_, session_request(options));
+    watch->recovered();
+    auto creating = create_session(core_, session_request(options), watch);
     TINKER_CO_TRY(co_await std::move(creating));
   }
   start_background(options.environment);
   co_return Result<void>();
 }
 
-Task<> Holder::choose_tokens(HolderOptions options) {
+Task<> Holder::choose_tokens(HolderOptions options, std::shared_ptr<Watch> watch) {
   const auto self = shared_from_this();
   const CredentialOptions credentials = {
       .api_key = options.api_key, .env = options.environment, .base_url = core_->api->base_url()};
   TINKER_CO_TRY(const auto source, select_credential(credentials, false));
+  core_->api->protect(identity_of(source));
+  core_->api->set_credential_source(name_of(source, credentials));
   raw_tokens_ = make_provider(core_->runtime, source);
   core_->backoff = shared_backoff(*core_->runtime, core_->api->base_url(), identity_of(source));
 
   TINKER_CO_TRY(const auto body,
                 json_body(ClientConfigRequest{.sdk_version = std::string(protocol_version())}));
   auto fetching = execute_with_retries<ClientConfigResponse>(
-      core_, "fetch_client_config", [core = core_, tokens = raw_tokens_, body] {
-        return fetch_config(core, tokens, body);
-      });
-  TINKER_CO_TRY(auto config, co_await std::move(fetching));
-  core_->configure(std::move(config));
+      core_,
+      "fetch_client_config",
+      [core = core_, tokens = raw_tokens_, body](const std::shared_ptr<Watch>& observer) {
+        return fetch_config(core, tokens, body, observer);
+      },
+      watch);
+  auto config = co_await std::move(fetching);
+  if (!config.ok()) co_return with_hint(std::move(config).error(), core_->api->base_url());
+  core_->configure(*std::move(config));
   co_return use_config(credentials);
 }
 
@@ -189,12 +239,16 @@ Result<void> Holder::use_config(const CredentialOptions& credentials) {
   if (!core_->config.pjwt_auth_enabled) {
     // Such a server takes plain keys only: a command cannot help (R3.17).
     TINKER_TRY(Secret key, select_api_key(credentials));
+    core_->api->protect(key);
+    core_->api->set_credential_source(name_of(key, credentials));
     core_->tokens = std::make_shared<ApiKeyProvider>(std::move(key));
     raw_tokens_ = core_->tokens;
     return {};
   }
   const bool use_command = core_->config.credential_default_source == "credential_cmd";
   TINKER_TRY(auto source, select_credential(credentials, use_command));
+  core_->api->protect(identity_of(source));
+  core_->api->set_credential_source(name_of(source, credentials));
   raw_tokens_ = make_provider(core_->runtime, std::move(source));
   jwt_ = std::make_shared<JwtProvider>(core_->runtime, core_->api, raw_tokens_, core_->scope);
   core_->tokens = jwt_;
@@ -262,7 +316,9 @@ Task<> Holder::finish(SessionFinishReason reason,
   TINKER_CO_TRY(const auto body,
                 json_body(FinishSessionRequest{.reason = reason, .detail = std::move(detail)}));
   auto finishing = execute_with_retries<void>(
-      core_, "finish_session", [core = core_, body] { return post_finish(core, body); });
+      core_, "finish_session", [core = core_, body](const std::shared_ptr<Watch>& watch) {
+        return post_finish(core, body, watch);
+      });
   // Not below the holder's own scope, which close is about to cancel.
   auto bounded = core_->runtime->spawn(
       core_->runtime->scope(), std::move(finishing), async::SpawnOptions{.deadline = limit});

@@ -19,6 +19,7 @@ namespace tinker::session {
 
 class Canceller;
 class JwtProvider;
+class Watch;
 struct CredentialOptions;
 
 struct HolderOptions {
@@ -32,6 +33,9 @@ struct HolderOptions {
   std::shared_ptr<http::Transport> transport = {};
   std::shared_ptr<api::EndpointBreakers> breakers = {};  ///< Null: none.
   bool is_single_attempt = false;  ///< Nothing is repeated, and no 402 waited out.
+  /// How long start-up goes on while the server answers nothing at all. Nothing: as long as the
+  /// official client's retries do.
+  std::optional<std::chrono::nanoseconds> start_timeout = std::chrono::seconds(15);
 };
 
 /// Owns the connection to one server: configuration, credential, telemetry and, if it has one, the
@@ -75,9 +79,11 @@ class Holder : public std::enable_shared_from_this<Holder> {
  private:
   Holder() = default;
 
-  async::Task<> start_up(HolderOptions options, Kind kind);
+  /// `start_up`, ended when nothing was answered within `start_timeout`.
+  async::Task<> start_up_in_time(HolderOptions options, Kind kind);
+  async::Task<> start_up(HolderOptions options, Kind kind, std::shared_ptr<Watch> watch);
   /// Steps 1 and 2 of R1.3: the configuration with the raw credential, then the one for the rest.
-  async::Task<> choose_tokens(HolderOptions options);
+  async::Task<> choose_tokens(HolderOptions options, std::shared_ptr<Watch> watch);
   Result<void> use_config(const CredentialOptions& credentials);
   void start_background(const Environment& environment);
 

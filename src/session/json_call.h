@@ -20,7 +20,7 @@ Result<Answer> read_answer(const http::Response& response,
   auto answer = wire::decode_json<Answer>(response.body);
   if (answer) return answer;
   Error error = std::move(answer).error();
-  error.message = api.redact(std::move(error.message));  // it may quote the answer
+  error.message = api.redact(error.message);  // it may quote the answer
   return std::move(error).with_context(base::concat("answer of ", endpoint));
 }
 

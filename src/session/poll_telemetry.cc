@@ -20,8 +20,9 @@ bool is_reported(const SessionCore& session) {
 }
 
 /// JSON where it is some, else the text; the beginning of a long one.
-Json shown_body(const std::string& body) {
-  std::string text = body.substr(0, kMaxBodyBytes);
+Json shown_body(const SessionCore& session, std::string_view body) {
+  // Redacted first: a cut could leave a part of a secret that is no longer recognised.
+  std::string text = session.api->redact(body, kMaxBodyBytes);
   if (auto json = wire::decode_json<Json>(text); json.ok()) return *std::move(json);
   return text;
 }
@@ -88,7 +89,7 @@ void report_poll_failure(const SessionCore& session,
     append(data,
            {{"response_headers", telemetry::reportable_headers(failure.response->headers)},
             {"request_headers", telemetry::reportable_headers(*failure.request_headers)},
-            {"response_body", shown_body(failure.response->body)}});
+            {"response_body", shown_body(session, failure.response->body)}});
   }
   session.telemetry->generic(status == 0 ? "APIFuture.result_async.connection_error"
                                          : "APIFuture.result_async.api_status_error",

@@ -38,7 +38,7 @@ QueueStateObserver::QueueStateObserver(std::shared_ptr<SessionCore> session,
 void QueueStateObserver::notify(const OpenEnum<QueueState>& state,
                                 std::optional<std::string> reason) {
   if (state == QueueState::active) return publish(state, "");
-  const std::string text = reason && !reason->empty() ? session_->api->redact(*std::move(reason))
+  const std::string text = reason && !reason->empty() ? session_->api->redact(*reason)
                                                       : std::string(default_reason(state, work_));
   publish(state, text);
   log(text);

@@ -39,6 +39,10 @@ std::optional<std::chrono::nanoseconds> breaker_wait(const Error& error,
 RetryRounds::RetryRounds(std::shared_ptr<SessionCore> session, std::string name)
     : session_(std::move(session)), name_(std::move(name)), started_(session_->now()) {}
 
+Watch::Limit RetryRounds::limit() const noexcept {
+  return {.until = started_ + kGiveUpAfter, .name = "retry time of 300 s"};
+}
+
 std::optional<std::chrono::nanoseconds> RetryRounds::after(const Error& error,
                                                            const async::Context& context) {
   if (is_end_of_operation(error)) return std::nullopt;

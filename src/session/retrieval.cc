@@ -10,18 +10,21 @@ namespace {
 
 Task<Completion> wait_for_completion(std::shared_ptr<SessionCore> session,
                                      std::shared_ptr<BatchPoller> batch,
-                                     std::string request_id,
-                                     std::string request_type) {
-  Watch watch(session->runtime, "the result of ", request_id, request_type);
-  watch.set_state("waiting for the batched poll");
-  auto waiting = batch->wait(request_id);
-  co_return co_await std::move(waiting);
+                                     PollRequest request) {
+  auto watch = request.watch;
+  if (!watch) watch = std::make_shared<Watch>(session->runtime, "", "");
+  watch->set_subject("the result of ", request.request_id, request.request_type);
+  watch->set_state("waiting for the batched poll");
+  auto waiting = batch->wait(request.request_id);
+  auto completion = co_await std::move(waiting);
+  watch->reset_subject();
+  co_return completion;
 }
 
 Task<PollResult> await_completed(std::shared_ptr<SessionCore> session,
                                  std::shared_ptr<BatchPoller> batch,
                                  PollRequest request) {
-  auto waiting = wait_for_completion(session, batch, request.request_id, request.request_type);
+  auto waiting = wait_for_completion(session, batch, request);
   TINKER_CO_TRY(const auto completion, co_await std::move(waiting));
   request.payload_bytes = completion.payload_bytes;
   auto polling = poll_future(session, std::move(request));

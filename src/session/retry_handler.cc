@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
+#include "base/block_pool.h"
 #include "base/logging.h"
 #include "http/retry_after.h"
 #include "session/failure_report.h"
@@ -14,7 +16,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr std::size_t kMaxHandlers = 100;
+constexpr std::size_t kMaxUnused = 100;
 
 Error stuck_error(std::chrono::nanoseconds progress_timeout) {
   return {.code = ErrorCode::stuck,
@@ -114,16 +116,18 @@ void RetryHandler::check_progress() {
   // Those who come next start anew: they are not to blame.
   while (Operation* const operation = first_) {
     unlist(*operation);
-    operation->scope().cancel(reason);
+    operation->scope().cancel(operation->scope().with_cause(reason, loop().now()));
   }
 }
 
 RetryAttempts::RetryAttempts(std::shared_ptr<SessionCore> session,
                              std::shared_ptr<const RetryHandler> handler,
-                             std::string name)
+                             std::string name,
+                             std::shared_ptr<Watch> watch)
     : session_(std::move(session)),
       handler_(std::move(handler)),
       name_(std::move(name)),
+      watch_(std::move(watch)),
       started_(session_->now()) {}
 
 std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& error,
@@ -145,6 +149,7 @@ std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& 
     TINKER_LOG(session_->logger(), error, name_, " failed for good: ", error.to_string());
     return std::nullopt;
   }
+  watch_->operation_failed(error, context.scope->deadline());
   const auto delay = wait.value_or(
       retry_delay(handler_->config(), failures_ - 1, session_->runtime->rng().uniform()));
   TINKER_LOG(session_->logger(),
@@ -161,6 +166,18 @@ std::optional<std::chrono::nanoseconds> RetryAttempts::after_error(const Error& 
 }
 
 namespace detail {
+
+std::shared_ptr<Watch> watch_operation(const SessionCore& session,
+                                       const RetryConfig& config,
+                                       std::string_view name) {
+  auto watch =
+      std::allocate_shared<Watch>(base::BlockAllocator<Watch>(), session.runtime, name, "");
+  if (config.enable_stuck_detection) {
+    watch->set_limit({.until = async::time_after(session.now(), config.progress_timeout),
+                      .name = "RetryConfig::progress_timeout"});
+  }
+  return watch;
+}
 
 async::Task<async::Semaphore::Permit> wait_for_place(std::shared_ptr<SessionCore> session,
                                                      std::shared_ptr<RetryHandler> handler,
@@ -191,9 +208,19 @@ Result<std::shared_ptr<RetryHandler>> RetryHandlers::find_or_make(
     entries_.push_front(
         {.sampling_session_id = std::string(sampling_session_id),
          .handler = std::make_shared<RetryHandler>(runtime_, std::move(effective))});
-    if (entries_.size() > kMaxHandlers) entries_.pop_back();
+    forget_unused();
   }
   return entries_.front().handler;
+}
+
+// One that a client still has stays: another one would have limits of its own beside it.
+void RetryHandlers::forget_unused() {
+  auto at = entries_.end();
+  while (entries_.size() > kMaxUnused && at != std::next(entries_.begin())) {
+    --at;
+    const bool is_used = at->handler.use_count() > 1;
+    if (!is_used) at = entries_.erase(at);
+  }
 }
 
 }  // namespace tinker::session

@@ -105,7 +105,8 @@ class RetryAttempts {
  public:
   RetryAttempts(std::shared_ptr<SessionCore> session,
                 std::shared_ptr<const RetryHandler> handler,
-                std::string name);
+                std::string name,
+                std::shared_ptr<Watch> watch);
 
   /// How long to wait before the next attempt; nothing when there was no error, when it is final,
   /// or when repetition is off.
@@ -122,11 +123,21 @@ class RetryAttempts {
   std::shared_ptr<SessionCore> session_;
   std::shared_ptr<const RetryHandler> handler_;
   std::string name_;
+  std::shared_ptr<Watch> watch_;
   async::TimePoint started_;
   int failures_ = 0;
 };
 
+/// One attempt of an operation; the watch, which may be null, tells people of the wait.
+template <typename T>
+using Attempt = UniqueFunction<async::Task<T>(const std::shared_ptr<Watch>&)>;
+
 namespace detail {
+
+/// What tells of the wait for an operation, from its first attempt to its end.
+std::shared_ptr<Watch> watch_operation(const SessionCore& session,
+                                       const RetryConfig& config,
+                                       std::string_view name);
 
 /// A place among the operations of `handler`, when there was none free.
 async::Task<async::Semaphore::Permit> wait_for_place(std::shared_ptr<SessionCore> session,
@@ -137,7 +148,7 @@ template <typename T>
 async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
                               std::shared_ptr<RetryHandler> handler,
                               std::string name,
-                              UniqueFunction<async::Task<T>()> make) {
+                              Attempt<T> make) {
   std::optional<async::Semaphore::Permit> permit;
   if (handler->limit()) permit = handler->limit()->try_acquire();
   if (handler->limit() && !permit) {
@@ -151,9 +162,10 @@ async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
   context.scope = &operation.scope();
   auto enter = async::EnterScope(*context.scope);
   co_await enter;
-  RetryAttempts attempts(std::move(session), std::move(handler), std::move(name));
+  const auto watch = watch_operation(*session, handler->config(), name);
+  RetryAttempts attempts(std::move(session), std::move(handler), name, watch);
   while (!context.scope->is_cancelled()) {
-    auto attempt = make();
+    auto attempt = make(watch);
     auto wait = std::move(attempt).late();
     auto result = co_await wait;
     if ((*result).ok()) operation.succeeded();
@@ -167,15 +179,15 @@ async::Task<T> execute_within(std::shared_ptr<SessionCore> session,
 
 }  // namespace detail
 
-/// Runs `make()`, a whole operation from its submission to its result, until it succeeds or fails
+/// Runs `make`, a whole operation from its submission to its result, until it succeeds or fails
 /// for good, within the limits of `handler`. Without a handler it runs once: `sample_no_retries`.
 /// `name` appears in telemetry.
 template <typename T>
 async::Task<T> execute(std::shared_ptr<SessionCore> session,
                        std::shared_ptr<RetryHandler> handler,
                        std::string name,
-                       UniqueFunction<async::Task<T>()> make) {
-  if (!handler) return make();
+                       Attempt<T> make) {
+  if (!handler) return make(nullptr);
   return detail::execute_within<T>(
       std::move(session), std::move(handler), std::move(name), std::move(make));
 }
@@ -193,6 +205,8 @@ class RetryHandlers {
                                                      const ClientConfigResponse& server);
 
  private:
+  void forget_unused();
+
   struct Entry {
     std::string sampling_session_id;
     std::shared_ptr<RetryHandler> handler;

@@ -1,6 +1,7 @@
 #include "session/service.h"
 
 #include "base/console_urls.h"
+#include "session/retries.h"
 
 namespace tinker::session {
 
@@ -29,11 +30,22 @@ Task<std::shared_ptr<Holder>> Service::get(Slot* slot, Holder::Kind kind) {
   const auto self = shared_from_this();
   if (is_closed_) co_return closed_error();
   if (slot->holder) co_return slot->holder;
+  const int failures = slot->failures;
   auto turn = slot->making.acquire();
   TINKER_CO_TRY(const auto permit, co_await turn);
   if (slot->holder) co_return slot->holder;
+  if (slot->failures != failures) co_return slot->failure;
   auto opening = Holder::open(runtime_, options_, kind);
-  TINKER_CO_TRY(auto holder, co_await std::move(opening));
+  auto opened = co_await std::move(opening);
+  if (!opened.ok()) {
+    // One who gave up does not speak for the others.
+    if (!is_end_of_operation(opened.error())) {
+      ++slot->failures;
+      slot->failure = opened.error();
+    }
+    co_return opened;
+  }
+  auto holder = *std::move(opened);
   if (is_closed_) {  // closed at the very moment it was ready
     holder->end(closed_error());
     co_return closed_error();

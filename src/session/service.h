@@ -25,8 +25,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// No request, no look at a credential (R1.1).
   Service(std::shared_ptr<async::RuntimeCore> runtime, HolderOptions options);
 
-  /// The holder, made by the first who asks; others wait for that one. When it fails, the next who
-  /// asks tries again.
+  /// The holder, made by the first who asks; others wait for that one and share its failure. Who
+  /// asks after that tries again.
   async::Task<std::shared_ptr<Holder>> session_holder();
   async::Task<std::shared_ptr<Holder>> rest_holder();
 
@@ -60,6 +60,8 @@ class Service : public std::enable_shared_from_this<Service> {
   struct Slot {
     std::shared_ptr<Holder> holder = {};
     async::Semaphore making = async::Semaphore::counting(1);
+    int failures = 0;  // of starts
+    Error failure = {};
   };
   async::Task<std::shared_ptr<Holder>> get(Slot* slot, Holder::Kind kind);
   void set_holder(Slot& slot, std::shared_ptr<Holder> holder);

@@ -120,7 +120,7 @@ struct Reporter::State {
   }
   [[nodiscard]] std::size_t unsent() const noexcept { return queue.size() + in_flight; }
   [[nodiscard]] DataCleaner cleaner() const {
-    return DataCleaner([this](std::string text) { return api->redact(std::move(text)); });
+    return DataCleaner([this](const std::string& text) { return api->redact(text); });
   }
   [[nodiscard]] DateTime timestamp() const {
     return {std::chrono::floor<microseconds>(core->clock().wall_time())};

@@ -18,6 +18,13 @@ constexpr auto kIdleGrace = std::chrono::milliseconds(100);
 constexpr int kMaxResends = 3;
 // Longer answers are decompressed on the workers.
 constexpr std::size_t kInlineDecodeBytes = std::size_t{64} << 10U;
+/// A failure on the way to a server behind `proxy`.
+Error at_proxy(Error failure, const Proxy& proxy) {
+  failure.message = base::concat(
+      "through the proxy ", proxy.url.authority(), " (", proxy.source, "): ", failure.message);
+  return failure;
+}
+
 Error gone_away() {
   return {.code = ErrorCode::cancelled, .message = "the transport went away"};
 }
@@ -230,7 +237,7 @@ void ConnectionPool::on_closed(ClientConnection& connection, const std::optional
   if (!failure) {
     collect(member);
   } else {
-    fail_waiting_for(lane, *failure);
+    fail_waiting_for(lane, lane.proxy != nullptr ? at_proxy(*failure, *lane.proxy) : *failure);
   }
   if (!is_shut_down_) dispatch(lane);
   drop_if_empty(lane);

@@ -101,6 +101,7 @@ Result<std::optional<Proxy>> read_proxy(const ProxyRules::Getenv& getenv, const 
   if (variable.value.empty()) return std::optional<Proxy>();
   auto proxy = parse_proxy(variable.value);
   if (!proxy) return proxy.error().with_context(variable.name);
+  proxy->source = variable.name;
   return std::optional(*std::move(proxy));
 }
 
@@ -127,6 +128,7 @@ Result<ProxyRules> ProxyRules::from_environment(const Getenv& getenv) {
 
 Result<ProxyRules> ProxyRules::explicit_proxy(std::string_view url) {
   TINKER_TRY(auto proxy, parse_proxy(url));
+  proxy.source = "TransportOptions::proxy";
   ProxyRules rules;
   rules.http_ = proxy;
   rules.https_ = std::move(proxy);

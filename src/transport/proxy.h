@@ -18,6 +18,7 @@ namespace tinker::http {
 struct Proxy {
   Url url = {};               ///< Where it listens; the target is always "/".
   Secret authorization = {};  ///< The value of `Proxy-Authorization`, or empty.
+  std::string source = {};    ///< The variable or option that names it.
 };
 
 /// The hosts of one entry of `NO_PROXY`, as httpx reads them (PROTOCOL 2), and address ranges.

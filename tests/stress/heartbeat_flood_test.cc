@@ -40,7 +40,8 @@ async::Task<UntypedApiFuture> submit(std::shared_ptr<SessionCore> session) {
 /// Samples, one after the other, until the session closes.
 async::Task<> sample_on(std::shared_ptr<SessionCore> session) {
   while (true) {
-    auto submission = session::submit_sample(session, 1000, [session] { return submit(session); });
+    auto submission =
+        session::submit_sample(session, 1000, [session](const auto&) { return submit(session); });
     TINKER_CO_TRY(const auto promise, co_await std::move(submission));
     session::PollRequest request;
     request.request_id = promise.request_id;

@@ -347,7 +347,8 @@ TEST_F(ApiClientTest, GivesUpAfterTenRedirects) {
   server->reply("/loop", {{.status = 307, .headers = {{"Location", "/base/loop"}}}});
 
   EXPECT_THAT(call({.path = "/loop"}).get(),
-              IsError(ErrorCode::unexpected_status, HasSubstr("more than 10")));
+              IsError(ErrorCode::unexpected_status,
+                      HasSubstr("the server redirects more than 10 times, last to /base/loop (")));
   EXPECT_THAT(server->sent(), SizeIs(11));
 }
 
@@ -405,6 +406,53 @@ TEST_F(ApiClientTest, NeverShowsACredential) {
   }
   EXPECT_THAT(denied.error().message, HasSubstr("[redacted] and [redacted]"));
   EXPECT_THAT(log.text(), HasSubstr("POST /echo"));
+}
+
+TEST_F(ApiClientTest, RedactsASecretThatIsPartOfTheReplacement) {
+  api = make_client({{"X-Secret", "redacted"}});
+  server->reply("/echo", {{.status = 403, .body = "you sent redacted, redacted"}});
+
+  const auto denied = call({.path = "/echo"}).get();
+
+  EXPECT_THAT(denied.error().message, HasSubstr("you sent [redacted], [redacted]"));
+}
+
+TEST_F(ApiClientTest, RedactsWhatIsInUseAfterHundredsOfTokens) {
+  api = make_client({{"CF-Access-Client-Secret", "cloud-secret"}});
+  server->reply("/slow",
+                {{.status = 403,
+                  .body = "the-slow-one tml-secret-key cloud-secret",
+                  .delay = std::chrono::hours(1)}});
+  auto slow = call({.path = "/slow", .secret = Secret("the-slow-one")});
+  for (int i = 0; i < 500; ++i) {
+    tokens = std::make_shared<Tokens>(Secret("exchanged-token-" + std::to_string(i)));
+    server->reply("/thing", {{.body = "{}"}});
+    ASSERT_THAT(call({.path = "/thing"}).get(), IsOk());
+  }
+
+  const auto denied = slow.get();
+
+  EXPECT_THAT(denied.error().message, HasSubstr("403 - [redacted] [redacted] [redacted]"));
+  EXPECT_EQ(api->redact("it was exchanged-token-499"), "it was [redacted]");
+}
+
+TEST_F(ApiClientTest, RedactsAKeyThatIsCutOffByTheLimitOfErrorTexts) {
+  server->reply("/echo", {{.status = 403, .body = std::string(4090, 'x') + "tml-secret-key"}});
+
+  const auto denied = call({.path = "/echo"}).get();
+
+  EXPECT_THAT(denied.error().message, Not(HasSubstr("tml-se")));
+}
+
+TEST_F(ApiClientTest, AllowsControlEndpointsSixteenMebibytes) {
+  server->reply("/thing", {{.body = "{}"}});
+  server->reply("/result", {{.body = "{}"}});
+
+  ASSERT_THAT(call({.path = "/thing"}).get(), IsOk());
+  ASSERT_THAT(call({.path = "/result", .max_response_bytes = kMaxResultBytes}).get(), IsOk());
+
+  EXPECT_EQ(server->sent()[0].request.max_response_bytes, std::size_t{16} << 20U);
+  EXPECT_EQ(server->sent()[1].request.max_response_bytes, std::size_t{1} << 30U);
 }
 
 TEST_F(ApiClientTest, EndsAtOnceWhenCancelledBetweenRetries) {

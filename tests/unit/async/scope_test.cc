@@ -183,5 +183,54 @@ TEST_F(ScopeDeathTest, HasOneParent) {
   EXPECT_DEATH(child->attach(root_), "parent_");
 }
 
+std::shared_ptr<const Failure> failure(std::string what, std::chrono::milliseconds at) {
+  return std::make_shared<const Failure>(
+      Failure{.what = std::move(what), .at = std::chrono::steady_clock::time_point(at)});
+}
+
+TEST_F(ScopeTest, NamesTheLatestFailureInTheReason) {
+  const auto root = std::make_shared<Scope>();
+  const auto operation = below(root);
+  const auto inner = below(operation);
+  const std::chrono::steady_clock::time_point now(std::chrono::milliseconds(21'000));
+
+  inner->note(failure("connection reset", std::chrono::milliseconds(1000)));
+  inner->note(failure("connection refused", std::chrono::milliseconds(19'800)));
+
+  EXPECT_EQ(operation->with_cause(reason("too late"), now).message,
+            "too late; last attempt 1.2 s ago: connection refused");
+}
+
+TEST_F(ScopeTest, NamesAFailureOfOthersOfTheSameClientAsSuch) {
+  const auto root = std::make_shared<Scope>();
+  const auto client = below(root);
+  const auto operation = below(client);
+  below(client)->note(failure("connection refused", std::chrono::milliseconds(5000)));
+
+  EXPECT_EQ(
+      operation
+          ->with_cause(reason("too late"),
+                       std::chrono::steady_clock::time_point(std::chrono::milliseconds(25'000)))
+          .message,
+      "too late; last failure of the client 20 s ago: connection refused");
+}
+
+TEST_F(ScopeTest, TellsNothingOfOtherClients) {
+  const auto root = std::make_shared<Scope>();
+  const auto operation = below(root);
+  below(root)->note(failure("connection refused", {}));
+
+  EXPECT_EQ(operation->with_cause(reason("too late"), {}).message, "too late");
+}
+
+TEST_F(ScopeTest, ForgetsAFailureAfterASuccess) {
+  const auto root = std::make_shared<Scope>();
+  const auto operation = below(root);
+  operation->note(failure("connection refused", {}));
+  operation->note(nullptr);
+
+  EXPECT_EQ(operation->with_cause(reason("too late"), {}).message, "too late");
+}
+
 }  // namespace
 }  // namespace tinker::async

@@ -10,7 +10,9 @@
 
 #include <gmock/gmock.h>
 
+#include "base/log_level.h"
 #include "base/logging.h"
+#include "tinker/testing/matchers.h"
 
 namespace tinker {
 namespace {
@@ -21,6 +23,8 @@ using ::testing::Eq;
 using ::testing::ExitedWithCode;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+using ::tinker::testing::IsError;
+using ::tinker::testing::IsOkAndHolds;
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
@@ -148,6 +152,19 @@ TEST(Logger, IsSilentForAnyOtherValueInTheEnvironment) {
     const ScopedTinkerLog environment(value);
     EXPECT_THAT(enabled_levels(Logger::from_environment()), Each(false)) << '"' << value << '"';
   }
+}
+
+TEST(ParseLogLevel, KnowsTheLevelsAndOff) {
+  EXPECT_THAT(base::parse_log_level("warn"), IsOkAndHolds(std::optional(LogLevel::warn)));
+  EXPECT_THAT(base::parse_log_level("off"), IsOkAndHolds(std::nullopt));
+  EXPECT_THAT(base::parse_log_level(""), IsOkAndHolds(std::nullopt));
+}
+
+TEST(ParseLogLevel, RefusesAnythingElse) {
+  EXPECT_THAT(base::parse_log_level("verbose"),
+              IsError(ErrorCode::invalid_argument,
+                      "expected debug, info, warn, error or off as log level, found \"verbose\""));
+  EXPECT_FALSE(base::parse_log_level("WARN").ok());
 }
 
 TEST(LoggerDeathTest, FromTheEnvironmentWritesWholeLinesToStandardError) {

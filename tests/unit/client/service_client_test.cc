@@ -38,6 +38,44 @@ TEST_F(ServiceClientTest, RefusesAnAddressThatIsNone) {
               IsError(ErrorCode::invalid_argument, HasSubstr("ftp://server")));
 }
 
+TEST_F(ServiceClientTest, RefusesALogLevelThatIsNone) {
+  f.environment["TINKER_LOG"] = "verbose";
+
+  const auto refused = connect(f.options(), f.variables());
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().to_string(),
+            "TINKER_LOG: expected debug, info, warn, error or off as log level, found \"verbose\"");
+}
+
+TEST_F(ServiceClientTest, SaysWhereAnAddressGoesWrong) {
+  const auto error_at = [this](const char* base_url) {
+    auto options = f.options();
+    options.base_url = base_url;
+    f.server->reply("/client/config", {{.status = 404, .body = "no such page"}});
+    return f.connect(options).get_server_capabilities().get().error().to_string();
+  };
+
+  EXPECT_THAT(error_at("http://server.test/api/v1"),
+              HasSubstr("base_url ends in /api/v1, which is added to it: leave that out"));
+  EXPECT_THAT(error_at("http://server.test/other"),
+              HasSubstr("is base_url the address of a Tinker server?"));
+}
+
+TEST_F(ServiceClientTest, NamesTheSourceOfAKeyThatIsRefused) {
+  f.server->reply("/client/config", {{.status = 401, .body = "who are you?"}});
+  auto options = f.options();
+  const auto as_option = f.connect(options).get_server_capabilities().get();
+  options.api_key.reset();
+  f.environment["TINKER_API_KEY"] = "tml-other-key";
+  const auto as_variable = f.connect(options).get_server_capabilities().get();
+
+  EXPECT_THAT(as_option.error().to_string(),
+              HasSubstr("with the key of api_key: error code: 401 - who are you?"));
+  EXPECT_THAT(as_variable.error().to_string(),
+              HasSubstr("with the key of TINKER_API_KEY: error code: 401"));
+}
+
 TEST_F(ServiceClientTest, NeedsATransportInVirtualTime) {
   EXPECT_THAT(ServiceClient::connect({.base_url = "http://a.test", .runtime = f.time.runtime()}),
               IsError(ErrorCode::invalid_argument, HasSubstr("give a transport")));

@@ -203,7 +203,7 @@ TEST_F(EngineAsyncTest, GradientsCanBeDiscarded) {
 TEST_F(EngineAsyncTest, RefusesAnEmptyBatchAndWeightsThatAreNone) {
   const auto trainer = load().create_trainer({.rank = 4}).value();
   EXPECT_THAT(trainer.forward_backward({}, LossFn::cross_entropy),
-              IsError(ErrorCode::invalid_argument, HasSubstr("batch is empty")));
+              IsError(ErrorCode::invalid_argument, HasSubstr("no data")));
   for (const double weight : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_THAT(Engine::load(folder.path(), {.threads = 1, .sampling_weight = weight}),
                 IsError(ErrorCode::invalid_argument, HasSubstr("sampling_weight is ")));

@@ -100,6 +100,15 @@ TEST_P(EveryCoding, StopsEarlyOnABomb) {
               IsError(kBroken, HasSubstr("longer than the limit of 1000 bytes")));
 }
 
+TEST_P(EveryCoding, AllocatesNoMoreThanTheLimit) {
+  for (const std::size_t bytes : {100'000U, 1'000'000U, 3'000'000U}) {
+    const auto text =
+        decode_content(GetParam().name, GetParam().encode(std::string(bytes, '\0')), bytes);
+    ASSERT_TRUE(text.ok());
+    EXPECT_LE(text->capacity(), bytes) << bytes;
+  }
+}
+
 TEST_P(EveryCoding, RefusesEveryTruncation) {
   const auto whole = GetParam().encode(sample_text(500));
   for (std::size_t size = 1; size < whole.size(); ++size) {

@@ -172,9 +172,22 @@ TEST_F(Credentials, MustFitIntoAHeader) {
 TEST_F(Credentials, NameTheWaysToGiveOne) {  // R3.1
   EXPECT_THAT(select_credential(options({}), false),
               IsError(ErrorCode::invalid_argument,
-                      AllOf(HasSubstr("api_key"),
-                            HasSubstr("TINKER_API_KEY"),
-                            HasSubstr("tinker auth login"))));
+                      "no API key: pass one as api_key, or set TINKER_API_KEY"));
+  EXPECT_THAT(select_credential(options({}, "http://other.test"), false),
+              IsError(ErrorCode::invalid_argument,
+                      "no API key: pass one as api_key, or set TINKER_API_KEY; any text will do "
+                      "for a server of your own"));
+}
+
+TEST_F(Credentials, TellWhereTheyCameFrom) {
+  const auto name = [](const CredentialOptions& from) {
+    return name_of(select_credential(from, false).value(), from);
+  };
+
+  EXPECT_EQ(name(options({.argument = "tml-arg", .api_key = "tml-env"})), "api_key");
+  EXPECT_EQ(name(options({.api_key = "tml-env"})), "TINKER_API_KEY");
+  EXPECT_EQ(name(options({.command = "print one"})), "TINKER_CREDENTIAL_CMD");
+  EXPECT_EQ(name(options({.stored = "tml-stored"})), "the credential file");
 }
 
 TEST_F(Credentials, SayThatHomeIsMissing) {

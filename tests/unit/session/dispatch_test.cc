@@ -41,8 +41,10 @@ class DispatchTest : public ::testing::Test {
   }
   Future<UntypedApiFuture> submit(std::int64_t bytes = kSmall) { return submit(f_.session, bytes); }
   Future<UntypedApiFuture> submit(const std::shared_ptr<SessionCore>& session, std::int64_t bytes) {
-    return session->runtime->spawn(
-        session->scope, submit_sample(session, bytes, [session] { return asample(session); }));
+    return session->runtime->spawn(session->scope,
+                                   submit_sample(session, bytes, [session](const auto& watch) {
+                                     return asample(session, watch);
+                                   }));
   }
   /// Submits `count` at once and waits for all.
   void flood(int count, std::int64_t bytes = kSmall) {
@@ -286,7 +288,8 @@ TEST_F(DispatchTest, SubmitsInTheOrderOfTheCalls) {
   backoff_->request(f_.session->now(), kSmall);
   const auto order = std::make_shared<std::vector<int>>();
   auto futures = many(100, [&](int i) {
-    return f_.spawn(submit_sample(f_.session, kSmall, [order, i] { return note(order, i); }));
+    return f_.spawn(
+        submit_sample(f_.session, kSmall, [order, i](const auto&) { return note(order, i); }));
   });
 
   EXPECT_THAT(when_all(std::move(futures)).get(), IsOk());
@@ -304,6 +307,17 @@ TEST_F(DispatchTest, SaysWhatASampleWaitsForWhenThatTakesLong) {
 
   EXPECT_THAT(f_.log.lines("as many bytes as allowed"), SizeIs(1));
   EXPECT_THAT(f_.log.lines("takes long: 30 s so far, sent"), SizeIs(4));
+}
+
+TEST_F(DispatchTest, DoesNotCallSentWhatWasRefused) {
+  answer({refused(500)});
+  auto future = submit();
+
+  f_.time.advance(30s);
+
+  EXPECT_THAT(f_.log.lines("so far, sent"), IsEmpty());
+  EXPECT_THAT(f_.log.lines("submission of a sample takes long: 30 s so far, failing; attempt 5"),
+              SizeIs(1));
 }
 
 /// A place where a sample can be when it is cancelled.

@@ -120,6 +120,17 @@ TEST_F(FuturePollerTest, ReportsNoSecret) {  // R14.13, D6
   EXPECT_THAT(fixture.log.text(), Not(HasSubstr("tml-secret-key")));
 }
 
+TEST_F(FuturePollerTest, ReportsNoPartOfASecretThatItsLimitCuts) {  // R14.13, D6
+  script({{.status = 403, .body = std::string(4090, 'x') + "tml-secret-key"}});
+
+  ASSERT_FALSE(poll_json().ok());
+
+  ASSERT_THAT(reported(fixture, "APIFuture.result_async.api_status_error"), SizeIs(1));
+  for (const auto& body : bodies(fixture, "/api/v1/telemetry")) {
+    EXPECT_THAT(body, Not(HasSubstr("tml-se")));
+  }
+}
+
 TEST_F(FuturePollerTest, WorksWithoutTelemetry) {
   fixture.session->telemetry.reset();
   script({{.status = 400, .body = "odd"}, json(R"({"error":"e"})")});

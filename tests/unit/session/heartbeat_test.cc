@@ -17,7 +17,8 @@ using ::testing::ElementsAre;
 
 /// A sample from its submission to its result.
 async::Task<PollResult> sample(std::shared_ptr<SessionCore> session) {
-  auto submission = submit_sample(session, 1000, [session] { return asample(session); });
+  auto submission =
+      submit_sample(session, 1000, [session](const auto&) { return asample(session); });
   TINKER_CO_TRY(const auto promise, co_await std::move(submission));
   auto poll = poll_future(
       session, {.request_id = promise.request_id, .request_type = "Sample", .is_protobuf = true});

@@ -12,6 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::_;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -372,6 +373,85 @@ TEST_F(HolderTest, SendsNoTelemetryWhenSwitchedOff) {  // R14.1
   time.advance(60s);
 
   EXPECT_THAT(server->sent("/telemetry"), IsEmpty());
+}
+
+Error refused_connection() {
+  return {.code = ErrorCode::connection_failed, .message = "connection refused"};
+}
+
+TEST_F(HolderTest, GivesUpWhereNothingListens) {
+  server->reply("/client/config", {{.error = refused_connection()}});
+
+  const auto holder = open().get();
+
+  EXPECT_THAT(holder,
+              IsError(ErrorCode::connection_failed,
+                      AllOf(HasSubstr("no answer from http://server.test within 15 s"),
+                            HasSubstr("(start_timeout)"),
+                            HasSubstr("last attempt "),
+                            HasSubstr("connection refused"))));
+  EXPECT_EQ(time.elapsed(), 15s);
+}
+
+TEST_F(HolderTest, GivesUpOnASilentServer) {
+  server->reply("/client/config", {{.never = true}});
+  auto options = this->options();
+  options.start_timeout = 7s;
+
+  const auto holder = open(Holder::Kind::session_less, options).get();
+
+  EXPECT_THAT(holder,
+              IsError(ErrorCode::timed_out, HasSubstr("no answer from http://server.test within")));
+  EXPECT_EQ(time.elapsed(), 7s);
+  EXPECT_TRUE(server->sent("/client/config")[0].is_cancelled);
+}
+
+TEST_F(HolderTest, SaysAtOnceWhatStartUpWaitsFor) {
+  server->reply("/client/config", {{.error = refused_connection()}});
+
+  ASSERT_FALSE(open().get().ok());
+
+  const auto lines = log.lines("start-up: 2 attempts failed in ");
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0].level, LogLevel::warn);
+  EXPECT_THAT(lines[0].text,
+              AllOf(HasSubstr("POST http://server.test/api/v1/client/config: connection refused"),
+                    HasSubstr("; goes on for up to 14"),
+                    HasSubstr("(start_timeout); check base_url, or set start_timeout")));
+}
+
+TEST_F(HolderTest, AServerThatAnswersGetsTheOfficialRetries) {  // R5.4
+  server->reply("/client/config", {{.status = 500, .body = "starting"}});
+
+  EXPECT_THAT(open().get(), IsError(ErrorCode::server_error, HasSubstr("starting")));
+
+  EXPECT_GE(time.elapsed(), 300s);
+  EXPECT_THAT(log.lines("start-up: 2 attempts failed"), SizeIs(1));
+  EXPECT_THAT(log.lines("start_timeout"), IsEmpty());
+  EXPECT_THAT(log.lines("start-up takes long: 60 s so far, failing; attempt "), SizeIs(1));
+}
+
+TEST_F(HolderTest, GoesOnAsTheOfficialClientDoesWithoutAStartTimeout) {  // R5.4
+  server->reply("/client/config", {{.error = refused_connection()}});
+  auto options = this->options();
+  options.start_timeout.reset();
+
+  EXPECT_THAT(open(Holder::Kind::with_session, options).get(),
+              IsError(ErrorCode::connection_failed, HasSubstr("connection refused")));
+
+  EXPECT_GE(time.elapsed(), 300s);
+}
+
+TEST_F(HolderTest, NamesTheLastFailureWhenTheDeadlineOfAStartPasses) {
+  server->reply("/client/config", {{.error = refused_connection()}});
+  const auto& core = time.runtime().core();
+  auto future = core->spawn(core->scope(),
+                            Holder::open(core, options(), Holder::Kind::with_session),
+                            async::SpawnOptions{.deadline = 5s});
+
+  EXPECT_THAT(future.get(),
+              IsError(ErrorCode::deadline_exceeded,
+                      AllOf(HasSubstr("; last attempt "), HasSubstr("connection refused"))));
 }
 
 }  // namespace

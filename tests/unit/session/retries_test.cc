@@ -24,7 +24,9 @@ class ExecuteWithRetriesTest : public ::testing::Test {
  protected:
   Future<UntypedApiFuture> start() {
     return f_.spawn(execute_with_retries<UntypedApiFuture>(
-        f_.session, "submit", [session = f_.session] { return asample(session); }));
+        f_.session, "submit", [session = f_.session](const std::shared_ptr<Watch>& watch) {
+          return asample(session, watch);
+        }));
   }
   Result<UntypedApiFuture> run(std::vector<FakeReply> replies) {
     f_.server->reply(std::string(kAsample), std::move(replies));
@@ -52,6 +54,84 @@ TEST_F(ExecuteWithRetriesTest, StartsNoRoundAfterThreeHundredSeconds) {
   EXPECT_THAT(run({slow}), IsError(ErrorCode::server_error, _));
 
   EXPECT_THAT(times(f_), ElementsAre(0s, 201s));
+}
+
+TEST_F(ExecuteWithRetriesTest, WarnsOnceAfterTheSecondFailedAttempt) {
+  EXPECT_THAT(run({refused(503), refused(503), refused(503), accepted()}), IsOk());
+
+  const auto lines = f_.log.lines("attempts failed");
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(lines[0].level, LogLevel::warn);
+  EXPECT_EQ(lines[0].text,
+            "submit: 2 attempts failed in 1 s, the last: POST http://server.test/api/v1/asample: "
+            "error code: 503 - {\"detail\":\"no\"}; goes on for up to 299 s (retry time of 300 s); "
+            "with({.deadline = ...}) bounds it");
+}
+
+TEST_F(ExecuteWithRetriesTest, DoesNotWarnOfOneFailedAttempt) {
+  EXPECT_THAT(run({refused(503), accepted()}), IsOk());
+
+  EXPECT_THAT(f_.log.lines("failed in"), IsEmpty());
+}
+
+TEST_F(ExecuteWithRetriesTest, SaysEveryThirtySecondsHowItFailsAndForHowLong) {
+  EXPECT_THAT(run({refused(503)}), IsError(ErrorCode::server_error, _));
+
+  const auto lines = f_.log.lines("submit takes long");
+  ASSERT_THAT(lines, SizeIs(10));
+  EXPECT_EQ(lines[0].text,
+            "submit takes long: 30 s so far, failing; attempt 5 failed 15 s ago: POST "
+            "http://server.test/api/v1/asample: error code: 503 - {\"detail\":\"no\"}; goes on for "
+            "up to 270 s (retry time of 300 s); with({.deadline = ...}) bounds it");
+  EXPECT_THAT(lines[8].text, HasSubstr("270 s so far"));
+}
+
+TEST_F(ExecuteWithRetriesTest, SaysThatTheServerAsksToSlowDownButNotAtOnce) {
+  EXPECT_THAT(run({refused(429)}), IsError(ErrorCode::rate_limited, _));
+
+  EXPECT_THAT(f_.log.lines("attempts failed in"), IsEmpty());
+  EXPECT_THAT(f_.log.lines("submit takes long: 30 s so far, told to slow down (POST "), SizeIs(1));
+}
+
+TEST_F(ExecuteWithRetriesTest, SaysThatTheServerIsSilent) {
+  f_.server->reply(std::string(kAsample), {{.never = true}});
+  auto future = start();
+
+  f_.time.advance(60s);
+
+  EXPECT_THAT(f_.log.lines("submit takes long: 60 s so far, waiting; goes on for up to 240 s"),
+              SizeIs(1));
+  future.cancel();
+}
+
+TEST_F(ExecuteWithRetriesTest, NamesTheLastFailureWhenTheDeadlinePasses) {
+  const Error broken = {.code = ErrorCode::connection_failed, .message = "connection refused"};
+  f_.server->reply(std::string(kAsample), {{.error = broken}});
+  auto task = execute_with_retries<UntypedApiFuture>(
+      f_.session, "submit", [session = f_.session](const std::shared_ptr<Watch>& watch) {
+        return asample(session, watch);
+      });
+  auto future = f_.session->runtime->spawn(
+      f_.session->scope, std::move(task), async::SpawnOptions{.deadline = 20s});
+
+  EXPECT_THAT(future.get(),
+              IsError(ErrorCode::deadline_exceeded,
+                      "not finished within its deadline of 20000 ms; last attempt 5 s ago: POST "
+                      "http://server.test/api/v1/asample: connection refused"));
+  EXPECT_THAT(f_.log.lines("attempts failed in 1 s"), SizeIs(1));
+  EXPECT_THAT(f_.log.lines("ends with its deadline, in 19 s"), SizeIs(1));
+}
+
+TEST_F(ExecuteWithRetriesTest, NamesTheLastFailureWhenItIsCancelled) {
+  f_.server->reply(std::string(kAsample), {refused(503)});
+  auto future = start();
+
+  f_.time.advance(4s);
+  future.cancel();
+
+  EXPECT_THAT(future.get(),
+              IsError(ErrorCode::cancelled,
+                      HasSubstr("cancelled by the caller; last attempt 1 s ago: POST ")));
 }
 
 class RetriedStatusTest : public ExecuteWithRetriesTest,
@@ -143,7 +223,9 @@ TEST_F(ExecuteWithRetriesTest, RepeatsTheWholeHttpLayerInEachRound) {
   failure.headers.set("retry-after-ms", "100");
   f_.server->reply(std::string(kAsample), {failure, failure, failure, failure, accepted()});
   auto future = f_.spawn(execute_with_retries<UntypedApiFuture>(
-      f_.session, "submit", [session = f_.session] { return with_http_retries(session); }));
+      f_.session, "submit", [session = f_.session](const auto&) {
+        return with_http_retries(session);
+      }));
 
   EXPECT_THAT(future.get(), IsOk());
 

@@ -34,9 +34,12 @@ class RetryHandlerTest : public ::testing::Test {
   }
   Future<UntypedApiFuture> start(std::shared_ptr<RetryHandler> handler) {
     return f_.spawn(
-        execute<UntypedApiFuture>(f_.session, std::move(handler), "sample", [session = f_.session] {
-          return asample(session);
-        }));
+        execute<UntypedApiFuture>(f_.session,
+                                  std::move(handler),
+                                  "sample",
+                                  [session = f_.session](const std::shared_ptr<Watch>& watch) {
+                                    return asample(session, watch);
+                                  }));
   }
 
   SessionFixture f_;
@@ -162,8 +165,8 @@ TEST_F(RetryHandlerTest, AdmitsInTheOrderOfTheCalls) {
   const auto handler = make_handler({.max_connections = 2});
   const auto order = std::make_shared<std::vector<int>>();
   auto futures = many(20, [&](int i) {
-    return f_.spawn(
-        execute<int>(f_.session, handler, "sample", [order, i] { return note(order, i); }));
+    return f_.spawn(execute<int>(
+        f_.session, handler, "sample", [order, i](const auto&) { return note(order, i); }));
   });
 
   EXPECT_THAT(when_all(std::move(futures)).get(), IsOk());
@@ -365,6 +368,13 @@ TEST_F(RetryHandlersTest, KeepTheHundredUsedLast) {
 
   EXPECT_TRUE(second.expired());
   EXPECT_FALSE(first.expired());
+}
+
+TEST_F(RetryHandlersTest, KeepWhatAClientStillUses) {
+  const auto used = find("used");
+  for (int i = 0; i < 300; ++i) (void)find("s" + std::to_string(i));
+
+  EXPECT_EQ(find("used"), used) << "its limit and its progress are those of the whole session";
 }
 
 TEST_F(RetryHandlersTest, RefuseAConfigurationThatCannotWork) {

@@ -27,10 +27,13 @@ inline testing::FakeReply refused(int status) {
 }
 
 /// A submission as the sampling client makes it, less the prompt.
-inline async::Task<UntypedApiFuture> asample(std::shared_ptr<SessionCore> session) {
-  return call_json<UntypedApiFuture>(
-      std::move(session),
-      api::Call{.path = std::string(kAsample), .pool = api::PoolKind::sample, .max_retries = 0});
+inline async::Task<UntypedApiFuture> asample(std::shared_ptr<SessionCore> session,
+                                             std::weak_ptr<api::AttemptObserver> observer = {}) {
+  return call_json<UntypedApiFuture>(std::move(session),
+                                     api::Call{.path = std::string(kAsample),
+                                               .pool = api::PoolKind::sample,
+                                               .max_retries = 0,
+                                               .observer = std::move(observer)});
 }
 
 /// The results of `start(0)` to `start(count - 1)`.

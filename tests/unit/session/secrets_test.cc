@@ -96,7 +96,7 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
   expect_failure(run(poll_future(session, {.request_id = "r-3", .request_type = "OptimStep"})));
 
   server->handle("/save_weights", [](const auto& request) { return echo(request, 500); });
-  expect_failure(run(execute_with_retries<http::Response>(session, "save", [session] {
+  expect_failure(run(execute_with_retries<http::Response>(session, "save", [session](const auto&) {
     return session->api->call({.path = "/api/v1/save_weights", .max_retries = 2}, session->tokens);
   })));
   server->reply("/moved",

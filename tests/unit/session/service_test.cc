@@ -71,6 +71,29 @@ TEST_F(ServiceTest, TriesAgainAfterAFailedStart) {  // R1.2
   EXPECT_THAT(session_holder().get(), IsOk());
 }
 
+TEST_F(ServiceTest, ThoseWhoWaitForAStartShareItsFailure) {  // R1.2
+  server->reply("/client/config", {{.never = true}});
+  auto first = session_holder();
+  auto second = session_holder();
+
+  EXPECT_THAT(first.get(), IsError(ErrorCode::timed_out, HasSubstr("start_timeout")));
+  EXPECT_THAT(second.get(), IsError(ErrorCode::timed_out, HasSubstr("start_timeout")));
+
+  EXPECT_THAT(server->sent("/client/config"), SizeIs(1));
+}
+
+TEST_F(ServiceTest, WhoGivesUpDuringTheStartDoesNotSpeakForOthers) {
+  server->reply("/client/config", {{.never = true}, {.body = "{}"}});
+  auto first = session_holder();
+  auto second = session_holder();
+
+  time.advance(1s);
+  first.cancel();
+
+  EXPECT_THAT(first.get(), IsError(ErrorCode::cancelled, _));
+  EXPECT_THAT(second.get(), IsOk());
+}
+
 TEST_F(ServiceTest, TellsTheServerHowTheSessionEnded) {  // R1.12
   ASSERT_THAT(session_holder().get(), IsOk());
 

@@ -245,5 +245,21 @@ TEST_F(AsioTransportTest, AProxyThatRefusesATunnelIsAConnectionError) {
       IsError(ErrorCode::connection_failed, AllOf(HasSubstr("407"), Not(HasSubstr("pass@")))));
 }
 
+TEST_F(AsioTransportTest, SaysThatItWasAProxyThatCouldNotBeReached) {
+  std::uint16_t port = 0;
+  {
+    const TcpServer gone([](TcpPeer&, int) {});
+    port = gone.port();
+  }
+  const auto http =
+      transport({.proxy = Secret("http://user:pass@127.0.0.1:" + std::to_string(port))});
+
+  EXPECT_THAT(http->send(get("http://127.0.0.1:9/")).get(),
+              IsError(ErrorCode::connection_failed,
+                      AllOf(StartsWith("through the proxy 127.0.0.1:" + std::to_string(port) +
+                                       " (TransportOptions::proxy): "),
+                            HasSubstr("refused"))));
+}
+
 }  // namespace
 }  // namespace tinker::http

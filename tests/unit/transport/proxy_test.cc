@@ -52,6 +52,15 @@ TEST(ProxyRules, PicksByTheSchemeOfTheRequest) {
   EXPECT_EQ(route(environment, "https://h"), "http://b:2");
 }
 
+TEST(ProxyRules, RememberWhatNamedTheProxy) {
+  const auto source = [](const Environment& environment) {
+    return read(environment).value().for_url(Url::parse("http://h").value())->source;
+  };
+
+  EXPECT_EQ(source({{"http_proxy", "http://a:1"}}), "http_proxy");
+  EXPECT_EQ(source({{"ALL_PROXY", "http://a:1"}}), "ALL_PROXY");
+}
+
 TEST(ProxyRules, FallsBackToAllProxy) {
   const Environment environment = {{"ALL_PROXY", "http://all:1"}, {"HTTPS_PROXY", "http://b:2"}};
 
