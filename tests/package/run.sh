@@ -98,8 +98,8 @@ expect() {
 # has_only_its_own PROGRAM PATH: no engine in a program of the SDK, no HTTP and no TLS in one of the engine.
 has_only_its_own() {
   local parts
-  parts=$({ nm --demangle "$2"; ldd "$2"; } | grep -oE 'tinker::(engine|http)::|libtinker-(engine|net)\.so|libssl\.so' |
-    sed -E 's/.*engine.*/engine/; s/.*(http|net|ssl).*/network/' | sort --unique | tr '\n' ' ')
+  parts=$({ nm --demangle "$2"; ldd "$2"; } | grep -oE 'tinker::(engine|http|transport)::|libtinker-(engine|net)\.so|libssl\.so' |
+    sed -E 's/.*engine.*/engine/; s/.*(http|transport|net|ssl).*/network/' | sort --unique | tr '\n' ' ')
   case $1 in
     client) [[ $parts == 'network ' ]] ;;
     engine) [[ $parts == 'engine ' ]] ;;
