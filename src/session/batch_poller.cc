@@ -6,6 +6,7 @@
 #include "base/logging.h"
 #include "http/retry_after.h"
 #include "session/json_call.h"
+#include "session/watch.h"
 
 namespace tinker::session {
 
@@ -121,6 +122,7 @@ Task<> BatchPoller::run(std::shared_ptr<BatchPoller> self) {
   auto whence = async::this_context();
   const auto context = co_await whence;
   const auto& session = self->session_;
+  std::optional<Watch> watch;  // while polls fail
   while (self->has_work()) {
     nanoseconds pause = {};
     if (self->is_single()) {
@@ -132,13 +134,17 @@ Task<> BatchPoller::run(std::shared_ptr<BatchPoller> self) {
       auto asking = ask(self);
       auto answer = co_await std::move(asking);
       if (!answer.ok() && context.scope->is_cancelled()) co_return context.scope->reason();
-      self->note(answer.ok() ? nullptr : &answer.error(), context.scope->failure());
+      if (watch || !answer.ok()) self->note(answer.ok() ? nullptr : context.scope->failure());
       if (answer.ok()) {
+        watch.reset();
         for (const auto& id : reported) self->retrieved_.erase(id);
         pause = self->after_answer(*answer, session->now() - sent);
       } else if (const auto delay = self->retry_delay(answer.error())) {
+        if (!watch) watch.emplace(session->runtime, "the batched poll of results", "");
+        watch->operation_failed(answer.error(), std::nullopt);
         pause = *delay;
       } else {
+        watch.reset();
         self->fall_back(answer.error());
       }
     }
@@ -198,12 +204,8 @@ bool BatchPoller::deliver(const std::string& request_id, Completion completion) 
   return true;
 }
 
-void BatchPoller::note(const Error* error, const std::shared_ptr<const async::Failure>& failure) {
-  if (error == nullptr && !watch_) return;
-  for (auto& [id, waiter] : waiters_) waiter.scope->note(error != nullptr ? failure : nullptr);
-  if (error == nullptr) return watch_.reset();
-  if (!watch_) watch_.emplace(session_->runtime, "the batched poll of results", "");
-  watch_->operation_failed(*error, std::nullopt);
+void BatchPoller::note(const std::shared_ptr<const async::Failure>& failure) {
+  for (auto& [id, waiter] : waiters_) waiter.scope->note(failure);
 }
 
 std::optional<nanoseconds> BatchPoller::retry_delay(const Error& error) {

@@ -12,7 +12,6 @@
 #include "session/bounded_map.h"
 #include "session/pacing.h"
 #include "session/session_core.h"
-#include "session/watch.h"
 #include "tinker/future.h"
 #include "tinker/types/promise.h"
 
@@ -65,8 +64,8 @@ class BatchPoller : public std::enable_shared_from_this<BatchPoller> {
   bool deliver(const std::string& request_id, Completion completion);
   std::optional<std::chrono::nanoseconds> retry_delay(const Error& error);
   void fall_back(const Error& error);
-  /// Tells people, and those who wait, that polls fail; null: that they no longer do.
-  void note(const Error* error, const std::shared_ptr<const async::Failure>& failure);
+  /// Tells those who wait how the last poll failed; null: that it did not.
+  void note(const std::shared_ptr<const async::Failure>& failure);
   void end_waiters(const Result<Completion>& outcome);
 
   std::shared_ptr<SessionCore> session_;
@@ -79,7 +78,6 @@ class BatchPoller : public std::enable_shared_from_this<BatchPoller> {
     async::Scope* scope;  // of the one who waits, who takes the entry out before it ends
   };
   std::unordered_map<std::string, Waiter> waiters_ = {};
-  std::optional<Watch> watch_ = {};           // while polls fail
   std::set<std::string> retrieved_ = {};      // until a poll that told the server succeeded
   BoundedMap<Completion> stored_;             // completions that came before their waiter
   BoundedMap<std::monostate> uninteresting_;  // nobody will ask for their completions (D18)

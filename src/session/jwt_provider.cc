@@ -5,6 +5,7 @@
 #include "base/logging.h"
 #include "http/ascii.h"
 #include "session/jwt.h"
+#include "session/watch.h"
 #include "tinker/types/auth.h"
 #include "wire/json.h"
 
@@ -93,10 +94,12 @@ std::shared_ptr<JwtProvider::Exchange> JwtProvider::join_exchange() {
 
 Task<Secret> JwtProvider::fetch(std::shared_ptr<api::ApiClient> api,
                                 std::shared_ptr<api::TokenProvider> raw) {
+  const auto watch = std::make_shared<Watch>(api->core(), "exchange of the credential", "");
   api::Call call = {.path = kPath,
                     .body = std::make_shared<const std::string>("{}"),
                     .pool = api::PoolKind::auth,
-                    .is_guarded = false};
+                    .is_guarded = false,
+                    .observer = watch};
   auto request = api->call(std::move(call), std::move(raw));
   TINKER_CO_TRY(const auto response, co_await std::move(request));
   // The decoder's own message would quote what it found, which may be the token.

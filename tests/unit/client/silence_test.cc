@@ -169,7 +169,7 @@ TEST(Silence, WhoWaitsInLineLearnsWhatHoldsTheLineUp) {
   f.server->reply("/forward_backward", {refused()});
   auto output = trainer.forward_backward(make_data(1), LossFn::cross_entropy);
 
-  const auto step = trainer.optim_step({}).get();
+  const auto step = trainer.optim_step(AdamParams()).get();
 
   EXPECT_THAT(step.error().message, HasSubstr("connection refused"));
   EXPECT_THAT(output.get(), IsError(ErrorCode::deadline_exceeded, HasSubstr("connection refused")));

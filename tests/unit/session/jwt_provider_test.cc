@@ -162,6 +162,7 @@ TEST_F(JwtProviderTest, RetriesTenTimesInTheHttpLayer) {
   EXPECT_THAT(result, IsError(ErrorCode::server_error, HasSubstr("503")));
   EXPECT_TRUE(http::is_retryable(result.error()));
   EXPECT_EQ(exchanges(), 11U);
+  EXPECT_THAT(fixture.log.lines("exchange of the credential: 2 attempts failed in "), SizeIs(1));
 }
 
 class JwtProviderWithoutCredential : public JwtProviderTest {
