@@ -239,6 +239,7 @@ void H2ServerSession::add_stream(std::int32_t id) {
   stream->exchange->stream_id = id;
   stream->exchange->slot = streams_.size();
   stream->exchange->head().headers.reserve(8, 256);
+  stream->exchange->head().is_http2 = true;
   stream->since = clock_.now();
   next_look_ = std::min(next_look_, time_after(stream->since, limits_.times.head));
   nghttp2_session_set_stream_user_data(session_.get(), id, stream.get());

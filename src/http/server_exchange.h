@@ -198,6 +198,7 @@ class ServerRequest {
   }
   [[nodiscard]] const Headers& headers() const noexcept { return head().headers; }
   [[nodiscard]] const Peer& peer() const noexcept { return exchange_->peer(); }
+  [[nodiscard]] bool is_http2() const noexcept { return head().is_http2; }
   [[nodiscard]] std::optional<std::uint64_t> content_length() const noexcept {
     return head().content_length;
   }
