@@ -96,9 +96,7 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void release() noexcept { carrier_ = nullptr; }
 
   // ---- for the connection ----
-  [[nodiscard]] const std::shared_ptr<async::Scope> scope() {
-    return {shared_from_this(), &scope_};
-  }
+  [[nodiscard]] std::shared_ptr<async::Scope> scope() { return {shared_from_this(), &scope_}; }
   /// The handler has ended: answers what it left unanswered.
   void finish(const Result<void>& result);
 
