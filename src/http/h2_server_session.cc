@@ -2,10 +2,10 @@
 // exchanges. Handlers are never started inside a callback: `receive` starts them when nghttp2 has
 // returned, so that whatever they do, no session is used twice at a time.
 //
-// Flow control: a stream's window opens only as its handler takes the body, the connection's window
-// at once, so that one slow handler cannot stop the others; what they can make us keep is
-// `max_streams` windows. Frames that cost the peer nothing (resets, pings, settings, empty data)
-// are paid from a bucket of tokens that fills with time; who empties it is told to calm down.
+// Flow control: windows open as handlers take the bodies, so that a connection cannot make us keep
+// more than its own window. That is many times a stream's, so that one slow handler does not stop
+// the others. How the session bounds what a client may do, and how it ends, is in
+// h2_server_limits.cc.
 #include "http/h2_server_session.h"
 
 #include <algorithm>
@@ -27,8 +27,6 @@ constexpr std::size_t kSendWindow = std::size_t{256} << 10U;
 // How much is made ready for sending at a time, and what stays when all is sent.
 constexpr std::size_t kOutputBytes = std::size_t{64} << 10U;
 constexpr std::size_t kKeptBytes = 1024;
-constexpr double kMaxTokens = 1000;
-constexpr double kTokensPerSecond = 100;
 
 Error went_away() {
   return connection_error("the client gave the request up");
@@ -76,11 +74,10 @@ struct H2ServerSession::Callbacks {
                      std::size_t size,
                      void* user_data) {
     H2ServerSession& me = self(user_data);
-    nghttp2_session_consume_connection(me.session_.get(), size);
     if (Stream* const stream = me.find(id)) {
       me.on_data(*stream, h2_text(data, size));
     } else {
-      nghttp2_session_consume_stream(me.session_.get(), id, size);
+      nghttp2_session_consume(me.session_.get(), id, size);
     }
     return 0;
   }
@@ -239,6 +236,7 @@ void H2ServerSession::add_stream(std::int32_t id) {
   stream->exchange->stream_id = id;
   stream->exchange->slot = streams_.size();
   stream->exchange->head().headers.reserve(8, 256);
+  stream->exchange->head().is_http2 = true;
   stream->since = clock_.now();
   next_look_ = std::min(next_look_, time_after(stream->since, limits_.times.head));
   nghttp2_session_set_stream_user_data(session_.get(), id, stream.get());
@@ -291,11 +289,12 @@ void H2ServerSession::on_head(Stream& stream, bool is_end) {
 void H2ServerSession::on_data(Stream& stream, std::string_view bytes) {
   stream.body_bytes += bytes.size();
   if (stream.exchange->answer() == ServerExchange::Answer::complete) {  // nobody reads it
-    nghttp2_session_consume_stream(session_.get(), stream.exchange->stream_id, bytes.size());
+    nghttp2_session_consume(session_.get(), stream.exchange->stream_id, bytes.size());
     return;
   }
   if (stream.body_bytes > limits_.max_body_bytes) {
     const Refusal refusal = {413, "the body is longer than this server takes"};
+    nghttp2_session_consume(session_.get(), stream.exchange->stream_id, bytes.size());
     stream.exchange->fail_body(refusal);
     return refuse(stream, refusal);
   }
@@ -312,6 +311,7 @@ void H2ServerSession::on_closed(std::int32_t id, std::uint32_t code) {
   Stream* const stream = find(id);
   if (stream == nullptr) return;
   nghttp2_session_set_stream_user_data(session_.get(), id, nullptr);
+  nghttp2_session_consume_connection(session_.get(), stream->exchange->unread_bytes());
   const std::size_t slot = stream->exchange->slot;
   const std::unique_ptr<Stream> gone = std::move(streams_[slot]);
   if (slot + 1 < streams_.size()) {
@@ -327,21 +327,6 @@ void H2ServerSession::on_closed(std::int32_t id, std::uint32_t code) {
   } else {
     gone->exchange->cancel(went_away());
   }
-}
-
-bool H2ServerSession::spend() {
-  const TimePoint now = clock_.now();
-  const double seconds = std::chrono::duration<double>(now - tokens_at_).count();
-  tokens_at_ = now;
-  tokens_ = std::min(kMaxTokens, tokens_ + seconds * kTokensPerSecond) - 1;
-  if (tokens_ > 0) return true;
-  terminate(NGHTTP2_ENHANCE_YOUR_CALM);
-  return false;
-}
-
-void H2ServerSession::terminate(std::uint32_t code) {
-  is_over_ = true;
-  nghttp2_session_terminate_session(session_.get(), code);
 }
 
 // ---- output -----------------------------------------------------------------------------------
@@ -378,7 +363,7 @@ void H2ServerSession::on_body_wanted(ServerExchange& exchange) {
 }
 
 void H2ServerSession::on_body_taken(ServerExchange& exchange, std::size_t bytes) {
-  nghttp2_session_consume_stream(session_.get(), exchange.stream_id, bytes);
+  nghttp2_session_consume(session_.get(), exchange.stream_id, bytes);
   work();
 }
 
@@ -475,89 +460,6 @@ std::string_view H2ServerSession::output() {
 
 void H2ServerSession::wrote(std::size_t bytes) {
   out_sent_ += bytes;
-}
-
-// ---- the end ----------------------------------------------------------------------------------
-
-void H2ServerSession::end(const Error& reason) {
-  is_over_ = true;
-  for (const auto& stream : std::exchange(streams_, {})) {
-    nghttp2_session_set_stream_user_data(session_.get(), stream->exchange->stream_id, nullptr);
-    stream->exchange->cancel(reason);
-  }
-}
-
-void H2ServerSession::drain() {
-  go_away(nghttp2_session_get_last_proc_stream_id(session_.get()));
-  work();
-}
-
-void H2ServerSession::go_away(std::int32_t last) {
-  if (std::exchange(is_draining_, true) || is_over_) return;
-  nghttp2_submit_goaway(
-      session_.get(), NGHTTP2_FLAG_NONE, std::max(last, 0), NGHTTP2_NO_ERROR, nullptr, 0);
-}
-
-bool H2ServerSession::is_done() const {
-  if (is_over_) return true;
-  if (is_draining_ && streams_.empty()) return true;
-  return nghttp2_session_want_read(session_.get()) == 0;
-}
-
-TimePoint H2ServerSession::deadline() const {
-  if (is_over_) return TimePoint::max();
-  if (!streams_.empty()) return next_look_;
-  return time_after(since_, is_first_ ? limits_.times.head : limits_.times.idle);
-}
-
-void H2ServerSession::on_deadline(TimePoint now) {
-  if (streams_.empty()) {
-    terminate(NGHTTP2_NO_ERROR);
-    return;
-  }
-  next_look_ = time_after(now, std::min(limits_.times.body, limits_.times.write));
-  std::vector<std::int32_t> ids;
-  ids.reserve(streams_.size());
-  for (const auto& stream : streams_) ids.push_back(stream->exchange->stream_id);
-  for (const std::int32_t id : ids) {
-    if (Stream* const stream = find(id)) check_stream(*stream, now);
-  }
-  if (is_over_) end(connection_error("the client was too slow"));
-  work();
-}
-
-void H2ServerSession::check_stream(Stream& stream, TimePoint now) {
-  ServerExchange& exchange = *stream.exchange;
-  const auto waited = now - stream.since;
-  if (!stream.is_head_complete) {
-    // Nothing else can come before the rest of this head.
-    if (waited >= limits_.times.head) terminate(NGHTTP2_ENHANCE_YOUR_CALM);
-    next_look_ = std::min(next_look_, time_after(stream.since, limits_.times.head));
-    return;
-  }
-  const std::uint64_t moved = stream.body_bytes + stream.sent_bytes;
-  const bool awaits_body = !exchange.is_body_complete() && exchange.unread_bytes() == 0;
-  const bool awaits_room = !exchange.out().empty();
-  if (!awaits_body && !awaits_room) {
-    stream.since = now;
-    stream.moved_bytes = moved;
-    return;
-  }
-  const auto limit = awaits_room ? limits_.times.write : limits_.times.body;
-  if (waited < limit) {
-    next_look_ = std::min(next_look_, time_after(stream.since, limit));
-    return;
-  }
-  const std::uint64_t wanted = awaits_room ? 1 : limits_.min_body_bytes;
-  const bool is_slow = moved - stream.moved_bytes < wanted;
-  stream.since = now;
-  stream.moved_bytes = moved;
-  if (!is_slow) return;
-  if (awaits_room) return reset(exchange.stream_id, NGHTTP2_CANCEL);
-  const Refusal refusal = {408, "the body came too slowly"};
-  const auto keep = stream.exchange;
-  refuse(stream, refusal);
-  keep->fail_body(refusal);
 }
 
 }  // namespace tinker::http

@@ -32,6 +32,7 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   void on_deadline(TimePoint now) override;
 
  private:
+  static constexpr double kMaxTokens = 1000;
   struct Callbacks;
   struct Free {
     void operator()(nghttp2_session* session) const noexcept;

@@ -33,6 +33,7 @@ struct RequestHead {
   bool expects_continue = false;
   bool is_kept_alive = true;
   bool is_http10 = false;
+  bool is_http2 = false;
 };
 
 /// Finds the end of a head in bytes that come piece by piece.

@@ -51,6 +51,7 @@ class Server : public std::enable_shared_from_this<Server> {
 
   /// Stops listening, lets the requests that run finish, tells clients to go, then closes. After
   /// `limit` what is left is cancelled. The future ends on the loop, after the last handler.
+  /// To be called once.
   Future<void> drain(std::chrono::nanoseconds limit);
 
   [[nodiscard]] std::size_t connections() const noexcept { return core_->connections.size(); }

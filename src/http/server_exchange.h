@@ -96,9 +96,7 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void release() noexcept { carrier_ = nullptr; }
 
   // ---- for the connection ----
-  [[nodiscard]] const std::shared_ptr<async::Scope> scope() {
-    return {shared_from_this(), &scope_};
-  }
+  [[nodiscard]] std::shared_ptr<async::Scope> scope() { return {shared_from_this(), &scope_}; }
   /// The handler has ended: answers what it left unanswered.
   void finish(const Result<void>& result);
 
@@ -198,6 +196,7 @@ class ServerRequest {
   }
   [[nodiscard]] const Headers& headers() const noexcept { return head().headers; }
   [[nodiscard]] const Peer& peer() const noexcept { return exchange_->peer(); }
+  [[nodiscard]] bool is_http2() const noexcept { return head().is_http2; }
   [[nodiscard]] std::optional<std::uint64_t> content_length() const noexcept {
     return head().content_length;
   }

@@ -86,7 +86,7 @@ bool break_off(const ResponseWriter& writer, Fault fault) {
 }
 
 /// The head and perhaps some of the body, then the end.
-bool cut(const ResponseWriter& writer, const Answer& answer) {
+bool cut(const ResponseWriter& writer, const Answer& answer, bool is_http2) {
   const std::size_t half = answer.body.size() / 2;
   switch (answer.plan.fault) {
     case Fault::drop_after_headers:
@@ -99,6 +99,7 @@ bool cut(const ResponseWriter& writer, const Answer& answer) {
       return true;
     case Fault::close:
       begin(writer, answer, answer.body.size());
+      if (is_http2) writer.end();  // an answer of HTTP/1.1 has ended already, with its length
       writer.abort({.scope = Abort::Scope::connection});
       return true;
     case Fault::bad_chunk:
@@ -109,9 +110,9 @@ bool cut(const ResponseWriter& writer, const Answer& answer) {
   }
 }
 
-async::Task<> respond(ResponseWriter writer, Answer answer) {
+async::Task<> respond(ResponseWriter writer, Answer answer, bool is_http2) {
   const Fault fault = answer.plan.fault;
-  if (break_off(writer, fault) || cut(writer, answer)) co_return Result<void>();
+  if (break_off(writer, fault) || cut(writer, answer, is_http2)) co_return Result<void>();
   if (fault == Fault::drip) {
     auto dripping = drip(std::move(writer), std::move(answer));
     co_return co_await std::move(dripping);
@@ -158,7 +159,7 @@ async::Task<> serve(std::shared_ptr<Service> service,
       TINKER_CO_TRY(co_await pause);
     }
   } while (answer.is_pending);
-  auto responding = respond(std::move(writer), std::move(answer));
+  auto responding = respond(std::move(writer), std::move(answer), request.is_http2());
   co_return co_await std::move(responding);
 }
 

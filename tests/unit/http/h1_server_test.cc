@@ -358,6 +358,41 @@ TEST(H1Server, AnAnswerThatIsThereReachesAClientThatSendsNoMore) {
   EXPECT_TRUE(wire->is_closed);
 }
 
+async::Task<> give_up(Abort how, ResponseWriter writer) {
+  writer.begin({.body = "some"});
+  writer.abort(how);
+  co_return Result<void>();
+}
+Handler giving_up(const Abort& how) {
+  return [how](ServerRequest, ResponseWriter writer) { return give_up(how, std::move(writer)); };
+}
+TEST(H1Server, AnAnswerThatIsGivenUpEndsTheConnection) {
+  ServerHarness server(giving_up({.scope = Abort::Scope::connection, .raw = "noise"}));
+  const auto wire = server.connect();
+  EXPECT_THAT(server.ask(*wire, get("/")), EndsWith("4\r\nsome\r\nnoise"));
+  EXPECT_TRUE(wire->is_write_shut);
+}
+
+TEST(H1Server, CanResetAConnection) {
+  ServerHarness server(giving_up({.scope = Abort::Scope::reset}));
+  const auto wire = server.connect();
+  server.send(*wire, get("/"));
+  EXPECT_TRUE(wire->is_reset);
+  EXPECT_TRUE(wire->is_closed);
+}
+
+async::Task<> answer_last(ServerRequest, ResponseWriter writer) {
+  writer.close_connection();
+  writer.send({});
+  co_return Result<void>();
+}
+TEST(H1Server, AHandlerCanMakeItsAnswerTheLast) {
+  ServerHarness server(answer_last);
+  const auto wire = server.connect();
+  EXPECT_THAT(server.ask(*wire, get("/")), HasSubstr("Connection: close\r\n"));
+  EXPECT_TRUE(wire->is_write_shut);
+}
+
 /// What is refused without a handler, with the status and text that say why.
 TEST(H1Server, RefusesWithAText) {
   struct Case {

@@ -201,6 +201,23 @@ TEST_F(H2Server, OneSlowHandlerDoesNotStopOtherBodies) {
   EXPECT_EQ(stream(id).body.size(), 1'000U);
 }
 
+TEST_F(H2Server, AConnectionBringsNoMoreThanItsWindow) {
+  serve(read_gated, {.max_streams = 200});
+  for (int i = 0; i < 150; ++i) client.ask(H2ClientPeer::post("/"), std::string(200'000, 'x'));
+  run();
+  std::size_t sent = 0;
+  for (const auto& [id, each] : client.streams) sent += each.sent;
+  EXPECT_LE(sent, std::size_t{16} << 20U);
+  EXPECT_GE(sent, std::size_t{10} << 20U);
+
+  for (const auto& [id, each] : client.streams) client.reset(id);
+  run();
+  const auto id = client.ask(H2ClientPeer::post("/"), std::string(1'000'000, 'y'));
+  let_pass(100);
+  EXPECT_EQ(gate->taken, 1'000'000U) << "what was given up takes no room";
+  EXPECT_TRUE(stream(id).is_complete);
+}
+
 TEST_F(H2Server, AHandlerWritesNoFasterThanItsClientReads) {
   serve(flood);
   const auto id = client.ask(H2ClientPeer::get("/"));
@@ -421,6 +438,34 @@ TEST_F(H2Server, DrainSaysGoodbyeAndFinishesWhatRuns) {
   EXPECT_FALSE(wire->is_write_shut);
   let_pass(1);
   EXPECT_EQ(stream(id).body, "/");
+  EXPECT_TRUE(wire->is_write_shut);
+}
+
+TEST_F(H2Server, AHandlerCanMakeItsAnswerTheLast) {
+  serve([](ServerRequest, ResponseWriter writer) -> async::Task<> {
+    writer.close_connection();
+    writer.send({.body = "last"});
+    co_return Result<void>();
+  });
+  const auto id = client.ask(H2ClientPeer::get("/"));
+  run();
+  EXPECT_EQ(stream(id).body, "last");
+  EXPECT_EQ(client.go_away_last, id);
+  EXPECT_TRUE(wire->is_write_shut);
+}
+
+TEST_F(H2Server, AHandlerCanGiveItsAnswerUp) {
+  serve([](ServerRequest request, ResponseWriter writer) -> async::Task<> {
+    writer.abort(request.path() == "/stream" ? Abort{.code = NGHTTP2_CANCEL}
+                                             : Abort{.scope = Abort::Scope::later});
+    co_return Result<void>();
+  });
+  const auto first = client.ask(H2ClientPeer::get("/stream"));
+  const auto second = client.ask(H2ClientPeer::get("/later"));
+  run();
+  EXPECT_EQ(stream(first).closed_with, static_cast<std::uint32_t>(NGHTTP2_CANCEL));
+  EXPECT_EQ(client.go_away_last, first);
+  EXPECT_TRUE(stream(second).is_closed);
   EXPECT_TRUE(wire->is_write_shut);
 }
 
