@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -56,6 +57,26 @@ Result<base::FileDescriptor> listen_tcp(const ListenAddress& address) {
   return listen_at(list->ai_addr, list->ai_addrlen, where);
 }
 
+/// Removes a socket that a process left behind when it ended: nobody answers there. A regular file
+/// refuses connections too, so the kind of the file is looked at first.
+Result<void> remove_stale_socket(const sockaddr_un& address, const std::string& path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) return {};  // `bind` says what else is wrong
+  if (!S_ISSOCK(found.st_mode)) {
+    return Error{
+        .code = ErrorCode::io_error,
+        .message = base::concat("cannot listen at ", path, ": a file is there that is no socket")};
+  }
+  // A socket whose queue is full is alive: it answers EAGAIN.
+  const base::FileDescriptor probe(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  if (::connect(probe.get(), name, sizeof address) != 0 && errno == ECONNREFUSED) {
+    ::unlink(path.c_str());
+  }
+  return {};
+}
+
 Result<base::FileDescriptor> listen_unix(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -64,13 +85,15 @@ Result<base::FileDescriptor> listen_unix(const std::string& path) {
                  .message = base::concat("the path of a Unix socket is too long: ", path)};
   }
   std::copy(path.begin(), path.end(), std::begin(address.sun_path));
-  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
-  // Left behind by a process that is gone: nobody answers there.
-  const base::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(probe.get(), name, sizeof address) != 0 && errno == ECONNREFUSED) {
-    ::unlink(path.c_str());
-  }
-  return listen_at(name, sizeof address, path);
+  TINKER_TRY(remove_stale_socket(address, path));
+  return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address, path);
+}
+
+/// Device and inode of the file at `path`.
+std::optional<std::pair<dev_t, ino_t>> file_at(const std::string& path) {
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) return std::nullopt;
+  return std::pair(found.st_dev, found.st_ino);
 }
 
 std::optional<Address> address_of(const sockaddr_storage& peer) {
@@ -108,10 +131,13 @@ Acceptor::Acceptor(std::shared_ptr<async::AsioLoop> loop, int fd, std::string un
   socklen_t size = sizeof local;
   ::getsockname(fd_, reinterpret_cast<sockaddr*>(&local), &size);
   if (const auto address = address_of(local)) port_ = address->port;
+  if (!unix_path_.empty()) file_ = file_at(unix_path_);
 }
 
 Acceptor::~Acceptor() {
-  if (!unix_path_.empty()) ::unlink(unix_path_.c_str());
+  // Somebody else may have put another file there. The socket is still open, so that no other file
+  // can have its inode.
+  if (file_ && file_ == file_at(unix_path_)) ::unlink(unix_path_.c_str());
 }
 
 void Acceptor::start(OnAccepted on_accepted) {

@@ -4,6 +4,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include <sys/types.h>
 
 #include "async/asio_loop.h"
 #include "base/file_descriptor.h"
@@ -28,7 +31,7 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
 
   /// Listens from now on. Fails with `invalid_argument` for an address that this machine does not
   /// have, `io_error` where listening there is not possible. A Unix socket that nobody listens to
-  /// any more is replaced.
+  /// any more is replaced; any other file stays.
   static Result<std::shared_ptr<Acceptor>> listen(std::shared_ptr<async::AsioLoop> loop,
                                                   const ListenAddress& address);
   Acceptor(std::shared_ptr<async::AsioLoop> loop, int fd, std::string unix_path);
@@ -50,7 +53,8 @@ class Acceptor : public std::enable_shared_from_this<Acceptor> {
   std::shared_ptr<async::AsioLoop> loop_;
   int fd_;  // owned by `socket_`
   std::string unix_path_;
-  AsioSocket socket_;  // only to wait
+  std::optional<std::pair<dev_t, ino_t>> file_;  // of the Unix socket
+  AsioSocket socket_;                            // only to wait
   OnAccepted on_accepted_;
   std::uint16_t port_ = 0;
   bool is_paused_ = false;

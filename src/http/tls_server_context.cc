@@ -71,6 +71,8 @@ Result<void> TlsServerContext::load(const TlsIdentity& identity) {
   static constexpr std::array<unsigned char, 6> kSessionName = {'t', 'i', 'n', 'k', 'e', 'r'};
   SSL_CTX_set_session_id_context(context, kSessionName.data(), kSessionName.size());
   SSL_CTX_set_alpn_select_cb(context, select_protocol, nullptr);
+  // OpenSSL would ask for the password of a key at the terminal, and the server would hang there.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
   if (SSL_CTX_use_certificate_chain_file(context, identity.certificate_file.c_str()) != 1) {
     return unusable(identity.certificate_file, "cannot read a certificate from");
   }
