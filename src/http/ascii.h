@@ -49,6 +49,15 @@ constexpr std::string_view trim(std::string_view text) noexcept {
   return text;
 }
 
+/// Without spaces and tabs at either end: the only white space around the value of a header (RFC
+/// 9110, section 5.6.3). Views into `text`.
+constexpr std::string_view trim_blanks(std::string_view text) noexcept {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 /// `%2F` and the like.
 inline void append_percent_encoded(std::string& out, char c) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";

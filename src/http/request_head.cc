@@ -16,6 +16,12 @@ bool is_visible(char c) noexcept {
   return c > ' ' && c < 0x7F;
 }
 
+/// Not in the name and port of a host. Some end it, others stand before it.
+bool ends_authority(char c) noexcept {
+  constexpr std::string_view kEnds = "/?#@,\\\"<>^`{|}";
+  return !is_visible(c) || kEnds.find(c) != std::string_view::npos;
+}
+
 /// Reads the lines of one head.
 class HeadReader {
  public:
@@ -63,15 +69,9 @@ class HeadReader {
   }
 
   std::optional<Refusal> read_target(std::string_view target) {
-    if (target.empty() || !std::ranges::all_of(target, is_visible)) {
-      return Refusal{400, "the target has a character that no URL has"};
-    }
-    if (target.find('#') != std::string_view::npos) {
-      return Refusal{400, "the target has a fragment"};
-    }
-    if (target.front() == '/' || (target == "*" && head_.method == Method::options)) {
+    if (target.empty() || !ascii::is_alpha(target.front())) {
       head_.target = target;
-      return std::nullopt;
+      return check_target(head_.method, target);
     }
     // The absolute form, as sent to proxies; its authority counts instead of `Host`.
     const std::size_t scheme = target.find("://");
@@ -85,8 +85,9 @@ class HeadReader {
     const std::string_view path = rest.substr(authority_.size());
     head_.target = path.starts_with('/') ? path : "/";
     if (path.starts_with('?')) head_.target.append(path);
-    return authority_.empty() ? std::optional(Refusal{400, "the target names no host"})
-                              : std::nullopt;
+    if (authority_.empty()) return Refusal{400, "the target names no host"};
+    if (auto refusal = check_authority(authority_)) return refusal;
+    return check_target(head_.method, head_.target);
   }
 
   std::optional<Refusal> read_field(std::string_view line) {
@@ -96,7 +97,7 @@ class HeadReader {
     if (colon == std::string_view::npos || !is_token(name)) {
       return Refusal{400, "a header has no valid name"};
     }
-    const std::string_view value = ascii::trim(line.substr(colon + 1));
+    const std::string_view value = ascii::trim_blanks(line.substr(colon + 1));
     if (!is_field_value(value)) return Refusal{400, "a header's value has a control character"};
     if (head_.headers.size() >= limits_.head.max_fields) {
       return Refusal{431, "there are too many headers"};
@@ -137,9 +138,7 @@ class HeadReader {
 
   std::optional<Refusal> note_host(std::string_view value) {
     if (std::exchange(has_host_, true)) return Refusal{400, "there are two Host headers"};
-    const auto is_bad = [](char c) { return !is_visible(c) || c == '/' || c == '@' || c == ','; };
-    if (std::ranges::any_of(value, is_bad)) return Refusal{400, "the Host header names no host"};
-    return std::nullopt;
+    return check_authority(value);
   }
 
   std::optional<Refusal> note_length(std::string_view value) {
@@ -216,6 +215,22 @@ std::optional<Refusal> parse_request_head(std::string_view bytes,
   return HeadReader(limits, head).read(bytes);
 }
 
+std::optional<Refusal> check_target(Method method, std::string_view target) {
+  if (!std::ranges::all_of(target, is_visible)) {
+    return Refusal{400, "the target has a character that no URL has"};
+  }
+  if (target.find('#') != std::string_view::npos) {
+    return Refusal{400, "the target has a fragment"};
+  }
+  if (target.starts_with('/') || (target == "*" && method == Method::options)) return std::nullopt;
+  return Refusal{400, "the target is neither a path nor an http URL"};
+}
+
+std::optional<Refusal> check_authority(std::string_view value) {
+  if (std::ranges::none_of(value, ends_authority)) return std::nullopt;
+  return Refusal{400, "the name of the host has a character that no host has"};
+}
+
 std::optional<Method> parse_method(std::string_view name) noexcept {
   for (const Method method : {Method::get,
                               Method::post,
@@ -233,7 +248,7 @@ bool has_list_token(std::string_view list, std::string_view token) noexcept {
   while (!list.empty()) {
     const std::string_view item = list.substr(0, list.find(','));
     list.remove_prefix(std::min(item.size() + 1, list.size()));
-    if (same_name(ascii::trim(item), token)) return true;
+    if (same_name(ascii::trim_blanks(item), token)) return true;
   }
   return false;
 }

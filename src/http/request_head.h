@@ -58,6 +58,13 @@ std::optional<Refusal> parse_request_head(std::string_view bytes,
                                           const RequestLimits& limits,
                                           RequestHead& head);
 
+/// Whether a request with that method can have `target`: a path with its query, or "*".
+std::optional<Refusal> check_target(Method method, std::string_view target);
+
+/// Whether `value` can name a host and its port: `Host`, `:authority`, or the part of an absolute
+/// target. Empty is possible.
+std::optional<Refusal> check_authority(std::string_view value);
+
 /// The method of that name; nothing for those that this server does not know.
 std::optional<Method> parse_method(std::string_view name) noexcept;
 

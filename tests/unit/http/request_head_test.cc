@@ -55,8 +55,17 @@ TEST(RequestHead, KnowsTheFormsOfATarget) {
   EXPECT_EQ(absolute.target, "/c?d");
   EXPECT_EQ(absolute.headers.find("host"), "a.b:80");
   EXPECT_EQ(read("GET http://a?d HTTP/1.1\r\nHost: a\r\n\r\n").target, "/?d");
-  for (const std::string bad :
-       {"*", "a", "ftp://a/", "http://", "/a#b", "/\x7f", "/\xc3\xa4", ""}) {
+  for (const std::string bad : {"*",
+                                "a",
+                                "ftp://a/",
+                                "http://",
+                                "http://a@b/",
+                                "http://a,b/",
+                                "http://a#b",
+                                "/a#b",
+                                "/\x7f",
+                                "/\xc3\xa4",
+                                ""}) {
     EXPECT_EQ(status_of("GET " + bad + " HTTP/1.1\r\nHost: h\r\n\r\n"), 400) << bad;
   }
 }
@@ -113,6 +122,14 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple("Content-Length:", 400),
                       std::tuple("Content-Length: 99999999999999999999", 400),
                       std::tuple("Content-Length : 5", 400),
+                      std::tuple("Content-Length: \x0c"
+                                 "5",
+                                 400),
+                      std::tuple("Content-Length: 5\r", 400),
+                      std::tuple("Transfer-Encoding: \x0b"
+                                 "chunked",
+                                 400),
+                      std::tuple("Transfer-Encoding: chunked\x0c", 400),
                       std::tuple("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", 400),
                       std::tuple("Transfer-Encoding: chunked, chunked", 501),
                       std::tuple("Transfer-Encoding: gzip, chunked", 501),
