@@ -173,6 +173,7 @@ bool ByteStream::send_now(std::string_view bytes, std::size_t& sent) {
     return false;
   }
   sent = progress.bytes;
+  sent_bytes_ += sent;
   if (sent == bytes.size()) return true;
   wait_writable();
   return false;

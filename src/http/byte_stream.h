@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   [[nodiscard]] bool has_unsent() const noexcept {
     return is_waiting_to_write_ || wire_sent_ < wire_.size();
   }
+  /// Bytes that the socket took, ever.
+  [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   [[nodiscard]] Socket* socket() const noexcept { return socket_.get(); }
 
  private:
@@ -92,6 +95,7 @@ class ByteStream : public std::enable_shared_from_this<ByteStream> {
   std::vector<std::unique_ptr<TlsSession>> tls_;  // outermost first
   std::string wire_;  // for the socket, as far as `wire_sent_` sent already
   std::size_t wire_sent_ = 0;
+  std::uint64_t sent_bytes_ = 0;
   bool is_waiting_to_write_ = false;
   bool is_write_broken_ = false;
   bool is_closed_ = false;

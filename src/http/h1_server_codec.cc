@@ -27,11 +27,6 @@ constexpr std::uint64_t kMaxDropped = std::uint64_t{64} << 10U;
 // Room that a connection keeps for its next answer.
 constexpr std::size_t kKeptBytes = 1024;
 
-/// Whether an answer with that status has no body by definition (RFC 9110, section 6.4.1).
-bool is_bodiless(int status) noexcept {
-  return status == 204 || status == 304;
-}
-
 }  // namespace
 
 H1ServerCodec::H1ServerCodec(const Setup& setup)
@@ -39,7 +34,7 @@ H1ServerCodec::H1ServerCodec(const Setup& setup)
       limits_(setup.limits),
       clock_(setup.clock),
       peer_(setup.peer),
-      since_(clock_.now()) {}
+      since_(setup.opened) {}
 
 H1ServerCodec::~H1ServerCodec() {
   if (exchange_) exchange_->cancel(connection_error("the server has stopped"));
@@ -98,7 +93,7 @@ bool H1ServerCodec::take_head(std::string_view& bytes) {
     return false;
   }
   // Some clients end a body with an empty line too many (RFC 9112, section 2.2).
-  if (!is_head_begun_ && bytes.starts_with("\r\n")) bytes.remove_prefix(2);
+  while (!is_head_begun_ && bytes.starts_with("\r\n")) bytes.remove_prefix(2);
   if (bytes.empty() || bytes == "\r") return false;
   if (!is_head_begun_) {
     is_head_begun_ = true;
@@ -199,6 +194,9 @@ void H1ServerCodec::on_body_wanted(ServerExchange&) {
 }
 
 void H1ServerCodec::on_body_taken(ServerExchange&, std::size_t bytes) {
+  // The client may have waited for this handler, so its time begins anew. Each time costs the client
+  // what it owes for one.
+  if (is_reading_body() && bytes >= limits_.min_body_bytes) since_ = clock_.now();
   if (bytes >= kBodyWindow || !input_.empty()) host_.on_work();
 }
 
@@ -228,14 +226,14 @@ void H1ServerCodec::refuse_body(const Refusal& refusal) {
     return;
   }
   const auto exchange = exchange_;
-  if (exchange->answer() != ServerExchange::Answer::none) {
-    exchange->fail_body(refusal);
-    return on_aborted(*exchange, {});
-  }
-  // The refusal is the answer; the handler ends without one.
-  refuse(refusal);
-  exchange_.reset();
   exchange->fail_body(refusal);
+  if (exchange->answer() != ServerExchange::Answer::none) {
+    on_aborted(*exchange, {});
+  } else {
+    // The refusal is the answer; the handler ends without one.
+    refuse(refusal);
+    exchange_.reset();
+  }
   exchange->cancel({.code = error_code_for_status(refusal.status),
                     .message = std::string(refusal.why),
                     .http_status = refusal.status});
@@ -251,6 +249,7 @@ bool H1ServerCodec::can_keep_alive(const ServerExchange& exchange) const {
 
 void H1ServerCodec::on_answer(ServerExchange& exchange) {
   is_kept_alive_ = can_keep_alive(exchange);
+  is_continue_due_ = false;  // no interim answer follows the final one
   write_head(exchange);
   on_output(exchange);
 }
@@ -259,11 +258,13 @@ void H1ServerCodec::write_head(const ServerExchange& exchange) {
   const ServerResponse& response = exchange.response();
   const RequestHead& head = exchange.head();
   const bool is_complete = exchange.answer() == ServerExchange::Answer::complete;
-  has_answer_body_ = head.method != Method::head && !is_bodiless(response.status);
+  const bool has_status_body = response.status != 204 && response.status != 304;
+  has_answer_body_ = exchange.may_have_body();
   std::optional<std::uint64_t> length = exchange.declared_length();
   if (is_complete) length = response.body.size();
   is_chunked_answer_ = !length && has_answer_body_ && !head.is_http10;
-  if (!length && !is_chunked_answer_ && has_answer_body_) is_kept_alive_ = false;
+  is_close_delimited_ = !length && !is_chunked_answer_ && has_answer_body_;
+  if (is_close_delimited_) is_kept_alive_ = false;
 
   const auto add = [this](std::string_view name, std::string_view value) {
     out_.append(name).append(": ").append(value).append("\r\n");
@@ -276,7 +277,7 @@ void H1ServerCodec::write_head(const ServerExchange& exchange) {
   if (!response.headers.contains("date")) add("Date", clock_.date());
   if (is_chunked_answer_) {
     add("Transfer-Encoding", "chunked");
-  } else if (length && !is_bodiless(response.status)) {
+  } else if (length && has_status_body) {
     add("Content-Length", base::Piece(*length).text());
   }
   if (!is_kept_alive_) {
@@ -314,16 +315,17 @@ void H1ServerCodec::write_piece(ServerExchange& exchange) {
 void H1ServerCodec::finish_answer() {
   const auto exchange = std::exchange(exchange_, nullptr);
   exchange->release();
-  is_continue_due_ = false;
-  since_ = clock_.now();
-  period_bytes_ = body_bytes_;
+  begin_period(clock_.now());
   if (!is_kept_alive_) is_closing_ = true;
 }
 
-void H1ServerCodec::on_aborted(ServerExchange&, const Abort& how) {
-  // Without its end the client sees that the answer is not complete.
+void H1ServerCodec::on_aborted(ServerExchange& aborted, const Abort& how) {
+  // Without its end the client sees that the answer is not complete. Where the end of the
+  // connection is that end, only a reset can say so.
   out_.append(how.raw);
-  if (how.scope == Abort::Scope::reset) host_.on_reset();
+  const bool looks_complete =
+      is_close_delimited_ && how.raw.empty() && aborted.answer() != ServerExchange::Answer::none;
+  if (how.scope == Abort::Scope::reset || looks_complete) host_.on_reset();
   const auto exchange = std::exchange(exchange_, nullptr);
   exchange->release();
   is_closing_ = true;
@@ -348,6 +350,10 @@ void H1ServerCodec::wrote(std::size_t bytes) {
     out_sent_ = 0;
     out_.clear();
     if (out_.capacity() > kKeptBytes) out_ = std::string();
+    if (is_idle()) since_ = clock_.now();
+  } else if (out_sent_ >= std::max(kSendWindow, unsent())) {
+    // What is left is moved seldom, and never more of it than was sent.
+    out_.erase(0, std::exchange(out_sent_, 0));
   }
   if (unsent() > kSendWindow / 2) return;
   if (exchange_) {
@@ -367,14 +373,20 @@ void H1ServerCodec::end(const Error& reason) {
 
 void H1ServerCodec::drain() {
   is_draining_ = true;
-  if (!exchange_ && !is_reading_body() && !is_head_begun_) is_closing_ = true;
+  if (is_idle()) is_closing_ = true;
+}
+
+void H1ServerCodec::begin_period(TimePoint now) {
+  since_ = now;
+  period_bytes_ = body_bytes_;
 }
 
 TimePoint H1ServerCodec::deadline() const {
   const ServerTimes& times = limits_.times;
   if (is_closing_) return TimePoint::max();
   if (is_reading_body()) return time_after(since_, times.body);
-  if (exchange_) return TimePoint::max();
+  // While an answer is being sent, the limit on that is the connection's.
+  if (exchange_ || (is_idle() && unsent() > 0)) return TimePoint::max();
   return time_after(since_, is_head_begun_ || is_first_ ? times.head : times.idle);
 }
 
@@ -382,8 +394,7 @@ void H1ServerCodec::on_deadline(TimePoint now) {
   if (is_reading_body()) {
     // A handler that is slow to read is no fault of the client's.
     const bool is_fast = body_bytes_ - period_bytes_ >= limits_.min_body_bytes || !has_body_room();
-    since_ = now;
-    period_bytes_ = body_bytes_;
+    begin_period(now);
     if (!is_fast) refuse_body({408, "the body came too slowly"});
   } else if (is_head_begun_) {
     refuse({408, "the head came too slowly"});

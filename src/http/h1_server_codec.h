@@ -49,6 +49,12 @@ class H1ServerCodec final : public ServerCodec, private ServerExchange::Carrier 
   void take_piece(std::string_view piece);
   [[nodiscard]] bool is_reading_body() const noexcept { return framing_ != Framing::none; }
   [[nodiscard]] bool has_body_room() const noexcept;
+  /// Between two requests: nothing of the next one came.
+  [[nodiscard]] bool is_idle() const noexcept {
+    return !exchange_ && !is_reading_body() && !is_head_begun_;
+  }
+  /// The client's time for the next piece of a body, or the next request, begins.
+  void begin_period(TimePoint now);
 
   // Output.
   void refuse(const Refusal& refusal);
@@ -75,6 +81,7 @@ class H1ServerCodec final : public ServerCodec, private ServerExchange::Carrier 
   std::string out_;
   std::size_t out_sent_ = 0;
   bool is_chunked_answer_ = false;
+  bool is_close_delimited_ = false;  // the end of the connection is that of the answer
   bool has_answer_body_ = true;
 
   TimePoint since_;                 // begin of the wait that `deadline` limits

@@ -1,9 +1,9 @@
 // What an HTTP/2 client may do to a server, and how a session ends.
 //
-// Frames that cost the peer nothing (resets, pings, settings, empty data) are paid from a bucket of
-// tokens that fills with time; a client that empties it is told to calm down. Time limits of
-// streams are looked at together, at `next_look_`: a stream that moved too little since the last
-// look is refused, or reset where its answer has begun.
+// Frames that cost the peer nothing (resets, pings, settings, empty data, invalid ones) are paid
+// from a bucket of tokens that fills with time; a client that empties it is told to calm down. Time
+// limits of streams are looked at together, at `next_look_`: a stream that moved too little since
+// the last look is refused, or reset where its answer has begun.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -16,6 +16,12 @@ namespace tinker::http {
 namespace {
 
 constexpr double kTokensPerSecond = 100;
+// Frames that may wait to be sent, beside those of the answers: a client that takes none of them
+// could have us make one for each of its own.
+constexpr std::size_t kMaxQueuedFrames = 1000;
+constexpr std::size_t kFramesPerStream = 4;
+// Clients wait where the window has no room for a whole frame.
+constexpr std::int32_t kStarvedBytes = 16 << 10;
 
 }  // namespace
 
@@ -32,6 +38,18 @@ bool H2ServerSession::spend() {
 void H2ServerSession::terminate(std::uint32_t code) {
   is_over_ = true;
   nghttp2_session_terminate_session(session_.get(), code);
+}
+
+void H2ServerSession::check_session(std::ptrdiff_t used) {
+  const std::size_t most = kMaxQueuedFrames + kFramesPerStream * limits_.max_streams;
+  const bool is_flood =
+      used == NGHTTP2_ERR_FLOODED || nghttp2_session_get_outbound_queue_size(session_.get()) > most;
+  if (is_flood) {
+    terminate(NGHTTP2_ENHANCE_YOUR_CALM);
+  } else if (used < 0) {
+    terminate(used == NGHTTP2_ERR_CALLBACK_FAILURE ? NGHTTP2_INTERNAL_ERROR
+                                                   : NGHTTP2_PROTOCOL_ERROR);
+  }
 }
 
 void H2ServerSession::end(const Error& reason) {
@@ -82,37 +100,76 @@ void H2ServerSession::on_deadline(TimePoint now) {
 }
 
 void H2ServerSession::check_stream(Stream& stream, TimePoint now) {
-  ServerExchange& exchange = *stream.exchange;
-  const auto waited = now - stream.since;
   if (!stream.is_head_complete) {
     // Nothing else can come before the rest of this head.
-    if (waited >= limits_.times.head) terminate(NGHTTP2_ENHANCE_YOUR_CALM);
+    if (now - stream.since >= limits_.times.head) terminate(NGHTTP2_ENHANCE_YOUR_CALM);
     next_look_ = std::min(next_look_, time_after(stream.since, limits_.times.head));
     return;
   }
-  const std::uint64_t moved = stream.body_bytes + stream.sent_bytes;
-  const bool awaits_body = !exchange.is_body_complete() && exchange.unread_bytes() == 0;
-  const bool awaits_room = !exchange.out().empty();
-  if (!awaits_body && !awaits_room) {
-    stream.since = now;
-    stream.moved_bytes = moved;
-    return;
+  if (stream.is_stalled) check_writing(stream, now);
+  if (!stream.is_reset) check_body(stream, now);
+}
+
+void H2ServerSession::check_writing(Stream& stream, TimePoint now) {
+  const TimePoint due = time_after(stream.stalled_since, limits_.times.write);
+  if (now < due) {
+    next_look_ = std::min(next_look_, due);
+  } else if (stream.sent_bytes - stream.stalled_bytes < limits_.min_write_bytes) {
+    reset(stream.exchange->stream_id, NGHTTP2_CANCEL);
+  } else {
+    begin_write_period(stream, now);
   }
-  const auto limit = awaits_room ? limits_.times.write : limits_.times.body;
-  if (waited < limit) {
-    next_look_ = std::min(next_look_, time_after(stream.since, limit));
-    return;
+}
+
+void H2ServerSession::check_body(Stream& stream, TimePoint now) {
+  const ServerExchange& exchange = *stream.exchange;
+  const bool is_wanted =
+      !exchange.is_body_complete() && exchange.answer() != ServerExchange::Answer::complete;
+  // A handler that is slow to read is no fault of the client's.
+  if (!is_wanted || exchange.unread_bytes() > 0 || is_starved()) {
+    return begin_body_period(stream, now);
   }
-  const std::uint64_t wanted = awaits_room ? 1 : limits_.min_body_bytes;
-  const bool is_slow = moved - stream.moved_bytes < wanted;
+  const TimePoint due = time_after(stream.since, limits_.times.body);
+  if (now < due) {
+    next_look_ = std::min(next_look_, due);
+  } else if (stream.body_bytes - stream.period_bytes < limits_.min_body_bytes) {
+    refuse(stream, {408, "the body came too slowly"});
+  } else {
+    begin_body_period(stream, now);
+  }
+}
+
+void H2ServerSession::begin_body_period(Stream& stream, TimePoint now) {
   stream.since = now;
-  stream.moved_bytes = moved;
-  if (!is_slow) return;
-  if (awaits_room) return reset(exchange.stream_id, NGHTTP2_CANCEL);
-  const Refusal refusal = {408, "the body came too slowly"};
-  const auto keep = stream.exchange;
-  refuse(stream, refusal);
-  keep->fail_body(refusal);
+  stream.period_bytes = stream.body_bytes;
+}
+
+void H2ServerSession::begin_write_period(Stream& stream, TimePoint now) {
+  stream.stalled_since = now;
+  stream.stalled_bytes = stream.sent_bytes;
+}
+
+void H2ServerSession::watch_writing(Stream& stream) {
+  if (stream.exchange->out().empty() || std::exchange(stream.is_stalled, true)) return;
+  begin_write_period(stream, clock_.now());
+  next_look_ = std::min(next_look_, time_after(stream.stalled_since, limits_.times.write));
+}
+
+bool H2ServerSession::is_starved() const {
+  return nghttp2_session_get_local_window_size(session_.get()) < kStarvedBytes;
+}
+
+void H2ServerSession::give_window(std::int32_t id, std::size_t bytes) {
+  const bool was_starved = is_starved();
+  if (id == 0) {
+    nghttp2_session_consume_connection(session_.get(), bytes);
+  } else {
+    nghttp2_session_consume(session_.get(), id, bytes);
+  }
+  if (!was_starved || is_starved()) return;
+  for (const auto& stream : streams_) {
+    if (stream->is_head_complete) begin_body_period(*stream, clock_.now());
+  }
 }
 
 }  // namespace tinker::http

@@ -22,7 +22,7 @@ struct ServerTimes {
   std::chrono::nanoseconds head = std::chrono::seconds(15);   ///< For a head, TLS included.
   std::chrono::nanoseconds body = std::chrono::seconds(30);   ///< For `min_body_bytes` of a body.
   std::chrono::nanoseconds idle = std::chrono::seconds(75);   ///< Between requests.
-  std::chrono::nanoseconds write = std::chrono::seconds(60);  ///< To take some of an answer.
+  std::chrono::nanoseconds write = std::chrono::seconds(60);  ///< For `min_write_bytes`.
   std::chrono::nanoseconds linger = std::chrono::seconds(2);  ///< To hear the last answer.
 };
 
@@ -30,8 +30,9 @@ struct ServerTimes {
 struct ServerLimits {
   RequestLimits request = {};
   std::uint64_t max_body_bytes = std::uint64_t{1} << 30U;
-  std::uint64_t min_body_bytes = 1024;  ///< In `ServerTimes::body`.
-  std::uint32_t max_streams = 250;      ///< At a time, of one HTTP/2 connection.
+  std::uint64_t min_body_bytes = 1024;   ///< In `ServerTimes::body`.
+  std::uint64_t min_write_bytes = 1024;  ///< Of answers, in `ServerTimes::write`.
+  std::uint32_t max_streams = 250;       ///< At a time, of one HTTP/2 connection.
   ServerTimes times = {};
 };
 
@@ -70,6 +71,7 @@ class ServerCodec {
     const ServerLimits& limits;
     ServerClock& clock;
     Peer peer;
+    TimePoint opened;  ///< When the connection was: `ServerTimes::head` counts from there.
   };
 
   ServerCodec() = default;

@@ -6,6 +6,7 @@
 #include "http/server_connection.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "http/h1_server_codec.h"
@@ -99,8 +100,11 @@ void ServerConnection::choose_codec(std::string_view bytes) {
 }
 
 void ServerConnection::begin(bool is_http2) {
-  const ServerCodec::Setup setup = {
-      .host = *this, .limits = core_->limits, .clock = core_->clock, .peer = peer_};
+  const ServerCodec::Setup setup = {.host = *this,
+                                    .limits = core_->limits,
+                                    .clock = core_->clock,
+                                    .peer = peer_,
+                                    .opened = since_};
   if (is_http2) {
     codec_ = std::make_unique<H2ServerSession>(setup);
   } else {
@@ -112,16 +116,23 @@ void ServerConnection::on_request(std::shared_ptr<ServerExchange> exchange) {
   const auto scope = exchange->scope();
   scope->attach(core_->scope);
   ++core_->running;
-  auto task = core_->handler(ServerRequest(exchange), ResponseWriter(exchange));
-  async::run_detached(core_->loop,
-                      scope,
-                      std::move(task),
-                      [core = core_, exchange](const detail::Late<void>& result) {
-                        exchange->scope()->detach();
-                        --core->running;
-                        exchange->finish(*result);
-                        core->changed();
-                      });
+  auto done = [core = core_, exchange](const Result<void>& result) {
+    exchange->scope()->detach();
+    --core->running;
+    exchange->finish(result);
+    core->changed();
+  };
+  std::optional<async::Task<>> task;
+  try {
+    task.emplace(core_->handler(ServerRequest(exchange), ResponseWriter(exchange)));
+  } catch (...) {  // before its first step: a handler need not be a coroutine itself
+    return done(detail::error_from_current_exception("a handler threw"));
+  }
+  async::run_detached(
+      core_->loop,
+      scope,
+      *std::move(task),
+      [done = std::move(done)](const detail::Late<void>& result) { done(*result); });
 }
 
 void ServerConnection::on_end(bool) {
@@ -157,13 +168,14 @@ void ServerConnection::turn() {
     is_receiving_ = true;  // what handlers send now goes out below
     codec_->resume();
     is_receiving_ = false;
+    if (is_closed()) return;
   }
   if (is_paused_ && has_room()) {
     is_paused_ = false;
     listen();
   }
   flush();
-  if (!is_closed()) arm();
+  arm();  // `flush` does nothing while the socket takes no more
 }
 
 std::string_view ServerConnection::output() {
@@ -171,17 +183,18 @@ std::string_view ServerConnection::output() {
 }
 
 void ServerConnection::wrote(std::size_t bytes) {
-  since_ = core_->loop->now();
   codec_->wrote(bytes);
 }
 
 void ServerConnection::on_flushed() {
-  if (!codec_ || is_lingering_ || has_unsent() || !codec_->is_done()) return;
-  if (!codec_->output().empty()) return;
+  watch_writing();
+  const bool is_over = codec_ && !is_lingering_ && !has_unsent() && codec_->is_done();
+  if (!is_over || !codec_->output().empty()) return arm();
   if (has_peer_ended_) return close(connection_error("the client closed the connection"));
   is_lingering_ = true;
   since_ = core_->loop->now();
   finish_sending();
+  arm();
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -191,10 +204,20 @@ TimePoint ServerConnection::deadline() const {
   if (is_lingering_) return time_after(since_, times.linger);
   if (!codec_) return time_after(since_, times.head);
   const TimePoint due = codec_->deadline();
-  return has_unsent() ? std::min(due, time_after(since_, times.write)) : due;
+  return is_stalled_ ? std::min(due, time_after(stalled_since_, times.write)) : due;
+}
+
+void ServerConnection::watch_writing() {
+  if (!std::exchange(is_stalled_, has_unsent()) && is_stalled_) begin_write_period();
+}
+
+void ServerConnection::begin_write_period() {
+  stalled_since_ = core_->loop->now();
+  stalled_from_ = sent_bytes();
 }
 
 void ServerConnection::arm() {
+  if (is_closed()) return;
   const TimePoint due = deadline();
   if (due >= armed_for_) return;
   core_->loop->cancel(timer_);
@@ -209,11 +232,14 @@ void ServerConnection::on_timer() {
   armed_for_ = TimePoint::max();
   const TimePoint now = core_->loop->now();
   if (now < deadline()) return arm();
-  const bool is_stalled = has_unsent() && now >= time_after(since_, core_->limits.times.write);
-  if (!codec_ || is_lingering_ || is_stalled) {
+  const bool is_write_due =
+      is_stalled_ && now >= time_after(stalled_since_, core_->limits.times.write);
+  const bool is_slow = is_write_due && sent_bytes() - stalled_from_ < core_->limits.min_write_bytes;
+  if (!codec_ || is_lingering_ || is_slow) {
     return close({.code = ErrorCode::timed_out, .message = "the client was too slow"});
   }
-  codec_->on_deadline(now);
+  if (is_write_due) begin_write_period();
+  if (now >= codec_->deadline()) codec_->on_deadline(now);
   turn();
 }
 

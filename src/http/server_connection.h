@@ -85,6 +85,9 @@ class ServerConnection final : public ByteStream, private ServerCodec::Host {
   void choose_codec(std::string_view bytes);
   void begin(bool is_http2);
   void turn();
+  /// Begins or ends the time that a client has to take what waits for it.
+  void watch_writing();
+  void begin_write_period();
   void arm();
   void on_timer();
   [[nodiscard]] TimePoint deadline() const;
@@ -95,13 +98,16 @@ class ServerConnection final : public ByteStream, private ServerCodec::Host {
   std::shared_ptr<ServerCore> core_;
   Peer peer_;
   std::unique_ptr<ServerCodec> codec_;
-  std::string first_bytes_;  // that may become the preface of HTTP/2
-  TimePoint since_;          // opened, moved bytes of an answer, or began to linger
+  std::string first_bytes_;         // that may become the preface of HTTP/2
+  TimePoint since_;                 // opened, or began to linger
+  TimePoint stalled_since_ = {};    // the socket takes no more, begin of a period
+  std::uint64_t stalled_from_ = 0;  // `sent_bytes` at that time
   async::TimerId timer_ = {};
   TimePoint armed_for_ = TimePoint::max();
   bool is_receiving_ = false;
   bool is_work_posted_ = false;
   bool is_paused_ = false;
+  bool is_stalled_ = false;
   bool is_draining_ = false;
   bool is_lingering_ = false;
   bool is_reset_due_ = false;

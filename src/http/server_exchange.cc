@@ -8,23 +8,36 @@ namespace tinker::http {
 
 void ServerExchange::add_body(std::string_view bytes) {
   body_.append(bytes);
-  if (auto* const reader = std::exchange(reader_, nullptr)) reader->wake({});
+  wake_reader();
 }
 
 void ServerExchange::end_body() {
   is_body_complete_ = true;
-  if (auto* const reader = std::exchange(reader_, nullptr)) reader->wake({});
+  wake_reader();
 }
 
 void ServerExchange::fail_body(const Refusal& refusal) {
   body_error_ = std::make_unique<Error>(Error{.code = error_code_for_status(refusal.status),
                                               .message = std::string(refusal.why),
                                               .http_status = refusal.status});
+  wake_reader();
+}
+
+void ServerExchange::lose_body() {
+  if (body_error_) return;
+  body_error_ = std::make_unique<Error>(gone());
+  wake_reader();
+}
+
+void ServerExchange::wake_reader() {
   if (auto* const reader = std::exchange(reader_, nullptr)) reader->wake({});
 }
 
 Result<std::string> ServerExchange::take_body() {
-  if (body_.empty() && body_error_) return *body_error_;
+  if (body_.empty()) {
+    if (body_error_) return *body_error_;
+    if (!is_body_complete_) return gone();
+  }
   std::string piece = std::exchange(body_, {});
   if (carrier_ != nullptr && !piece.empty()) carrier_->on_body_taken(*this, piece.size());
   return piece;
@@ -78,6 +91,8 @@ void ServerExchange::send(ServerResponse response) {
 
 void ServerExchange::begin(ServerResponse head, std::optional<std::uint64_t> length) {
   if (answer_ != Answer::none || carrier_ == nullptr) return;
+  const bool is_too_long = length && head.body.size() > *length;
+  if (is_too_long) return send({.status = 500, .body = "the answer is longer than its length\n"});
   if (!check_headers(head.headers).ok() || head.status < 200 || head.status > 999) {
     return send(std::move(head));
   }
@@ -104,7 +119,7 @@ Result<void> ServerExchange::add_output(std::string_view piece) {
 
 void ServerExchange::end() {
   if (carrier_ == nullptr || answer_ != Answer::streaming) return;
-  if (declared_length_ && written_ < *declared_length_) return abort({});
+  if (declared_length_ && written_ < *declared_length_ && may_have_body()) return abort({});
   answer_ = Answer::complete;
   carrier_->on_output(*this);
 }
@@ -144,9 +159,16 @@ void ServerExchange::on_writable() {
   if (auto* const writer = std::exchange(writer_, nullptr)) writer->wake({});
 }
 
+void ServerExchange::release() {
+  carrier_ = nullptr;
+  wake_reader();
+  if (auto* const writer = std::exchange(writer_, nullptr)) writer->wake(gone());
+}
+
 void ServerExchange::cancel(const Error& reason) {
   carrier_ = nullptr;
   scope_.cancel(reason);
+  release();  // wakes those who wait in a scope of their own
 }
 
 Error ServerExchange::gone() {

@@ -79,6 +79,8 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   void add_body(std::string_view bytes);
   void end_body();
   void fail_body(const Refusal& refusal);
+  /// Bytes of the body came after the answer and were dropped: nobody may take the rest for all.
+  void lose_body();
   [[nodiscard]] bool is_body_complete() const noexcept { return is_body_complete_; }
   [[nodiscard]] std::size_t unread_bytes() const noexcept { return body_.size(); }
   [[nodiscard]] Answer answer() const noexcept { return answer_; }
@@ -88,12 +90,18 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
   [[nodiscard]] const std::optional<std::uint64_t>& declared_length() const noexcept {
     return declared_length_;
   }
+  /// Whether the answer can have a body: not to HEAD, and not with a status that has none (RFC
+  /// 9110, section 6.4.1). Requires that the answer has begun.
+  [[nodiscard]] bool may_have_body() const noexcept {
+    return head_.method != Method::head && response_.status != 204 && response_.status != 304;
+  }
   /// More of the answer can be written.
   void on_writable();
   /// The client or its connection went away: the handler's scope is cancelled.
   void cancel(const Error& reason);
-  /// The answer is on its way as a whole; the codec has forgotten the exchange.
-  void release() noexcept { carrier_ = nullptr; }
+  /// The answer is on its way as a whole, or given up; the codec has forgotten the exchange.
+  /// Whoever still reads or writes is told that the client is gone.
+  void release();
 
   // ---- for the connection ----
   [[nodiscard]] std::shared_ptr<async::Scope> scope() { return {shared_from_this(), &scope_}; }
@@ -114,10 +122,11 @@ class ServerExchange : public std::enable_shared_from_this<ServerExchange> {
 
  private:
   [[nodiscard]] bool has_input() const noexcept {
-    return !body_.empty() || is_body_complete_ || body_error_;
+    return !body_.empty() || is_body_complete_ || body_error_ || carrier_ == nullptr;
   }
   Result<std::string> take_body();
   Result<void> add_output(std::string_view piece);
+  void wake_reader();
   [[nodiscard]] static Error gone();
 
   Carrier* carrier_;  // null when there is nobody to send an answer to
@@ -228,7 +237,8 @@ class ResponseWriter {
   void send(ServerResponse response) const { exchange_->send(std::move(response)); }
   /// The head of an answer whose body follows; `head.body` is its first piece.
   void begin(ServerResponse head) const { exchange_->begin(std::move(head), std::nullopt); }
-  /// The same with the body's length, which the pieces must add up to.
+  /// The same with the body's length, which the pieces must add up to. An answer that has no body,
+  /// to HEAD for instance, may state the length and write nothing.
   void begin(ServerResponse head, std::uint64_t length) const {
     exchange_->begin(std::move(head), length);
   }

@@ -15,7 +15,7 @@ using testing::ServerHarness;
 using ::testing::StartsWith;
 
 constexpr ServerTimes kTimes = {.head = 10s, .body = 20s, .idle = 60s, .write = 30s, .linger = 2s};
-constexpr ServerLimits kLimits = {.min_body_bytes = 100, .times = kTimes};
+constexpr ServerLimits kLimits = {.min_body_bytes = 100, .min_write_bytes = 10, .times = kTimes};
 
 async::Task<> echo(ServerRequest request, ResponseWriter writer) {
   auto reading = read_body(request, 1 << 30);
@@ -112,6 +112,61 @@ TEST_F(ServerTimesTest, AClientThatReadsNothingIsClosed) {
   EXPECT_FALSE(wire->is_closed);
   pass(2s);
   EXPECT_TRUE(wire->is_closed);
+}
+
+TEST_F(ServerTimesTest, AClientThatReadsByTheByteIsClosed) {
+  wire->room = 1;
+  server.send(*wire, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  for (int i = 0; i < 4; ++i) {
+    pass(10s);
+    wire->room = 1;
+    wire->wake();
+    server.loop->run_ready();
+  }
+  EXPECT_TRUE(wire->is_closed);
+}
+
+TEST_F(ServerTimesTest, AConnectionIsIdleFromTheLastByteItGot) {
+  wire->room = 10;
+  server.send(*wire, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  for (int i = 0; i < 7; ++i) {
+    pass(20s);
+    wire->room = 10;
+    wire->wake();
+    server.loop->run_ready();
+  }
+  EXPECT_THAT(ServerHarness::receive(*wire), EndsWith("\r\n\r\n"));
+  wire->room = std::string::npos;
+  pass(59s);
+  EXPECT_THAT(server.ask(*wire, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTimesTest, TheTimeToHearTheLastAnswerBeginsWhenItIsSent) {
+  wire->room = 10;
+  server.send(*wire, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  pass(5s);
+  wire->room = std::string::npos;
+  wire->wake();
+  server.loop->run_ready();
+  EXPECT_TRUE(wire->is_write_shut);
+  EXPECT_FALSE(wire->is_closed);
+  pass(2s);
+  EXPECT_TRUE(wire->is_closed);
+}
+
+async::Task<> read_late(ServerRequest request, ResponseWriter writer) {
+  auto pause = async::sleep_for(35s);
+  TINKER_CO_TRY(co_await pause);
+  co_return co_await echo(std::move(request), std::move(writer));
+}
+TEST(ServerTimes, ABodyHasItsTimeFromWhenTheHandlerMadeRoom) {
+  ServerHarness server(read_late, kLimits);
+  const auto wire = server.connect();
+  server.send(*wire, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 300003\r\n\r\n");
+  server.send(*wire, std::string(300'000, 'x'));
+  server.loop->advance(50s);
+  EXPECT_EQ(ServerHarness::receive(*wire), "");
+  EXPECT_THAT(server.ask(*wire, "end"), EndsWith("xend"));
 }
 
 TEST(ServerTimes, AHandlerMayTakeAsLongAsItWants) {
