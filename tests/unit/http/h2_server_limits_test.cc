@@ -74,7 +74,8 @@ TEST_F(H2ServerLimits, AClientThatTakesNoFramesCannotHaveMoreOfThemMade) {
   std::int32_t asked = 0;
   do {
     server->send(*wire, raw_get(2 * asked + 1));
-  } while (server->core->running > 0 && ++asked < 5000);
+    if (asked % 40 == 0) server->loop->advance(500ms);  // slow enough not to be a flood
+  } while (server->core->running > 0 && ++asked < 2000);
   EXPECT_LT(asked, 1400);
 }
 
@@ -195,9 +196,11 @@ TEST_F(H2ServerLimits, SaysNoContinueAfterTheAnswerHasBegun) {
   });
   auto headers = H2ClientPeer::post("/");
   headers.emplace_back("expect", "100-continue");
-  const auto id = client.ask(headers, "", true);
-  run();
-  EXPECT_THAT(stream(id).statuses, ElementsAre("200"));
+  H2ClientPeer lax({}, true);  // it shows what a strict one would drop
+  const auto id = lax.ask(headers, "", true);
+  server->send(*wire, lax.output());
+  lax.receive(ServerHarness::receive(*wire));
+  EXPECT_THAT(lax.streams[id].statuses, ElementsAre("200"));
 }
 
 TEST_F(H2ServerLimits, ReadingAfterTheAnswerEndsWithIt) {

@@ -154,6 +154,21 @@ TEST_F(ServerTimesTest, TheTimeToHearTheLastAnswerBeginsWhenItIsSent) {
   EXPECT_TRUE(wire->is_closed);
 }
 
+TEST(ServerTimes, IdleTimeMayBeShorterThanThatToTakeAnAnswer) {
+  ServerLimits limits = kLimits;
+  limits.times.idle = 5s;
+  ServerHarness server(echo, limits);
+  const auto wire = server.connect();
+  wire->room = 10;
+  server.send(*wire, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  wire->room = std::string::npos;
+  wire->wake();
+  server.loop->run_ready();
+  EXPECT_FALSE(wire->is_write_shut);
+  server.loop->advance(5s);
+  EXPECT_TRUE(wire->is_write_shut);
+}
+
 async::Task<> read_late(ServerRequest request, ResponseWriter writer) {
   auto pause = async::sleep_for(35s);
   TINKER_CO_TRY(co_await pause);
@@ -162,8 +177,8 @@ async::Task<> read_late(ServerRequest request, ResponseWriter writer) {
 TEST(ServerTimes, ABodyHasItsTimeFromWhenTheHandlerMadeRoom) {
   ServerHarness server(read_late, kLimits);
   const auto wire = server.connect();
-  server.send(*wire, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 300003\r\n\r\n");
-  server.send(*wire, std::string(300'000, 'x'));
+  server.send(*wire, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 262147\r\n\r\n");
+  server.send(*wire, std::string(262'144, 'x'));
   server.loop->advance(50s);
   EXPECT_EQ(ServerHarness::receive(*wire), "");
   EXPECT_THAT(server.ask(*wire, "end"), EndsWith("xend"));
