@@ -106,16 +106,22 @@ void H2ServerSession::check_stream(Stream& stream, TimePoint now) {
     next_look_ = std::min(next_look_, time_after(stream.since, limits_.times.head));
     return;
   }
-  if (stream.is_stalled) check_writing(stream, now);
+  if (stream.is_stalled && !stream.is_reset) check_writing(stream, now);
   if (!stream.is_reset) check_body(stream, now);
 }
 
 void H2ServerSession::check_writing(Stream& stream, TimePoint now) {
+  // An answer that the client's windows let pass waits for the socket, which the connection
+  // watches.
+  const std::int32_t id = stream.exchange->stream_id;
+  const bool is_held = nghttp2_session_get_remote_window_size(session_.get()) <= 0 ||
+                       nghttp2_session_get_stream_remote_window_size(session_.get(), id) <= 0;
+  if (!is_held) return begin_write_period(stream, now);
   const TimePoint due = time_after(stream.stalled_since, limits_.times.write);
   if (now < due) {
     next_look_ = std::min(next_look_, due);
   } else if (stream.sent_bytes - stream.stalled_bytes < limits_.min_write_bytes) {
-    reset(stream.exchange->stream_id, NGHTTP2_CANCEL);
+    reset(id, NGHTTP2_CANCEL);
   } else {
     begin_write_period(stream, now);
   }

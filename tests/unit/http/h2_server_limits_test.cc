@@ -168,6 +168,22 @@ TEST_F(H2ServerLimits, AClientThatTakesAnAnswerByTheByteLosesIt) {
   EXPECT_EQ(server->core->running, 0U);
 }
 
+TEST_F(H2ServerLimits, AnswersMayWaitForASlowSocketThatMoves) {
+  serve(flood);
+  server->send(*wire, client.output() + window_update(0, 1U << 30U));
+  wire->room = 0;
+  for (std::int32_t id = 1; id < 20; id += 2) {
+    server->send(*wire, raw_get(id) + window_update(id, 1U << 30U));
+  }
+  for (int i = 0; i < 20; ++i) {
+    server->loop->advance(10s);
+    wire->room = 2000;
+    wire->wake();
+    server->loop->run_ready();
+  }
+  EXPECT_EQ(server->core->running, 10U);
+}
+
 TEST_F(H2ServerLimits, SmallPiecesThatAreTakenAtOnceMayBeSeldom) {
   serve([](ServerRequest, ResponseWriter writer) -> async::Task<> {
     writer.begin({});
