@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "transport/h1_client_codec.h"
 #include "tinker/check.h"
+#include "transport/h1_client_codec.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/h2_client_session.h"
 #include "tinker/check.h"
+#include "transport/h2_client_session.h"
 
 namespace {
 

@@ -9,12 +9,12 @@
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "http/ascii.h"
-#include "transport/asio_transport.h"
 #include "http/content_range.h"
 #include "http/redirect.h"
 #include "http/retry_after.h"
 #include "tinker/version.h"
 #include "tokenizer/hub_sinks.h"
+#include "transport/asio_transport.h"
 
 namespace tinker::tokenizer {
 
