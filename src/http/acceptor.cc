@@ -63,11 +63,12 @@ Result<base::FileDescriptor> listen_unix(const std::string& path) {
     return Error{.code = ErrorCode::invalid_argument,
                  .message = base::concat("the path of a Unix socket is too long: ", path)};
   }
-  std::copy(path.begin(), path.end(), std::begin(address.sun_path));
+  std::ranges::copy(path, std::begin(address.sun_path));
   const auto* const name = reinterpret_cast<const sockaddr*>(&address);
   // Left behind by a process that is gone: nobody answers there.
   const base::FileDescriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(probe.get(), name, sizeof address) != 0 && errno == ECONNREFUSED) {
+  if (probe.is_open() && ::connect(probe.get(), name, sizeof address) != 0 &&
+      errno == ECONNREFUSED) {
     ::unlink(path.c_str());
   }
   return listen_at(name, sizeof address, path);

@@ -109,7 +109,7 @@ void H2ServerSession::check_stream(Stream& stream, TimePoint now) {
   stream.moved_bytes = moved;
   if (!is_slow) return;
   if (awaits_room) return reset(exchange.stream_id, NGHTTP2_CANCEL);
-  const Refusal refusal = {408, "the body came too slowly"};
+  const Refusal refusal = {.status = 408, .why = "the body came too slowly"};
   const auto keep = stream.exchange;
   refuse(stream, refusal);
   keep->fail_body(refusal);

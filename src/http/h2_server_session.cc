@@ -169,7 +169,6 @@ H2ServerSession::H2ServerSession(const Setup& setup)
       peer_(setup.peer),
       since_(clock_.now()),
       next_look_(TimePoint::max()),
-      tokens_(kMaxTokens),
       tokens_at_(since_) {
   begin_session();
 }
@@ -249,13 +248,14 @@ void H2ServerSession::add_field(Stream& stream, std::string_view name, std::stri
   if (stream.is_head_complete || stream.refusal.status != 0) return;
   const RequestLimits& limits = limits_.request;
   if (stream.head_bytes > limits.head.max_bytes || head.headers.size() >= limits.head.max_fields) {
-    stream.refusal = {431, "the headers are too long or too many"};
+    stream.refusal = {.status = 431, .why = "the headers are too long or too many"};
   } else if (name == ":method") {
     const auto method = parse_method(value);
-    if (!method) stream.refusal = {501, "the method is not known here"};
+    if (!method) stream.refusal = {.status = 501, .why = "the method is not known here"};
     head.method = method.value_or(Method::get);
   } else if (name == ":path") {
-    if (value.size() > limits.max_target_bytes) stream.refusal = {414, "the target is too long"};
+    if (value.size() > limits.max_target_bytes)
+      stream.refusal = {.status = 414, .why = "the target is too long"};
     head.target = value;
   } else if (name == ":authority") {
     head.headers.set("host", value);
@@ -264,7 +264,8 @@ void H2ServerSession::add_field(Stream& stream, std::string_view name, std::stri
     head.headers.add(name, value);
   } else if (name == "expect") {
     head.expects_continue = same_name(value, "100-continue");
-    if (!head.expects_continue) stream.refusal = {417, "only 100-continue is known"};
+    if (!head.expects_continue)
+      stream.refusal = {.status = 417, .why = "only 100-continue is known"};
   } else if (!name.starts_with(':') && !(name == "host" && head.headers.contains(name))) {
     head.headers.add(name, value);
   }
@@ -276,7 +277,7 @@ void H2ServerSession::on_head(Stream& stream, bool is_end) {
   if (std::exchange(stream.is_head_complete, true)) return;  // trailers
   if (exchange.head().content_length.value_or(0) > limits_.max_body_bytes &&
       stream.refusal.status == 0) {
-    stream.refusal = {413, "the body is longer than this server takes"};
+    stream.refusal = {.status = 413, .why = "the body is longer than this server takes"};
   }
   if (!is_end) next_look_ = std::min(next_look_, time_after(stream.since, limits_.times.body));
   if (stream.refusal.status != 0) {
@@ -293,7 +294,7 @@ void H2ServerSession::on_data(Stream& stream, std::string_view bytes) {
     return;
   }
   if (stream.body_bytes > limits_.max_body_bytes) {
-    const Refusal refusal = {413, "the body is longer than this server takes"};
+    const Refusal refusal = {.status = 413, .why = "the body is longer than this server takes"};
     nghttp2_session_consume(session_.get(), stream.exchange->stream_id, bytes.size());
     stream.exchange->fail_body(refusal);
     return refuse(stream, refusal);
@@ -345,9 +346,9 @@ void H2ServerSession::refuse(Stream& stream, const Refusal& refusal) {
   if (exchange.answer() != ServerExchange::Answer::none) {
     reset(exchange.stream_id, NGHTTP2_CANCEL);
   } else {
-    exchange.send({.status = refusal.status,
-                   .headers = {{"content-type", "text/plain"}},
-                   .body = base::concat(refusal.why, "\n")});
+    ServerResponse response = {.status = refusal.status, .body = base::concat(refusal.why, "\n")};
+    response.headers.add("content-type", "text/plain");
+    exchange.send(std::move(response));
   }
 }
 
