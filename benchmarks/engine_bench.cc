@@ -22,7 +22,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -255,20 +254,27 @@ class TokenTimes {
   std::vector<Time> times_;
 };
 
-/// Gaps between the tokens of one request after another, in seconds; those between two requests
-/// are left out.
+/// Tokens of one request after another.
 struct Stream {
-  std::vector<double> gaps = {};
+  std::vector<TokenTimes::Time> times = {};
 
-  void add(const std::vector<TokenTimes::Time>& times) {
-    for (std::size_t i = 1; i < times.size(); ++i)
-      gaps.push_back(std::chrono::duration<double>(times[i] - times[i - 1]).count());
+  /// What came later was drawn with nobody beside it.
+  void drop_after(TokenTimes::Time end) {
+    std::erase_if(times, [&](TokenTimes::Time time) { return time > end; });
   }
-  /// Tokens a second.
+  /// Tokens a second, what lies between requests included.
   [[nodiscard]] double rate() const {
-    return static_cast<double>(gaps.size()) / std::accumulate(gaps.begin(), gaps.end(), 0.0);
+    const std::chrono::duration<double> all = times.back() - times.front();
+    return static_cast<double>(times.size() - 1) / all.count();
   }
-  [[nodiscard]] double longest() const { return *std::ranges::max_element(gaps); }
+  /// Between two tokens, in seconds.
+  [[nodiscard]] double longest() const {
+    std::chrono::duration<double> out(0);
+    for (std::size_t i = 1; i < times.size(); ++i) {
+      out = std::max<std::chrono::duration<double>>(out, times[i] - times[i - 1]);
+    }
+    return out.count();
+  }
 };
 
 /// Draws from one request after another while `goes_on()`.
@@ -285,12 +291,14 @@ Result<Stream> decode_while(const Engine& engine,
                              {.max_tokens = static_cast<std::int64_t>(kNewTokens),
                               .seed = Seed(1),
                               .stop = std::vector<std::string>{"never"}}));
-    out.add(times.take());
+    const auto drawn = times.take();
+    out.times.insert(out.times.end(), drawn.begin(), drawn.end());
   }
   return out;
 }
 
-/// One request after another beside one step of training after another, and each of them alone.
+/// One request after another beside one step of training after another, and each of them alone. The
+/// adapter is the one that users get by default.
 Result<void> bench_sharing(const ModelConfig& config, const Options& options) {
   TokenTimes times;
   TINKER_TRY(const auto engine,
@@ -299,28 +307,33 @@ Result<void> bench_sharing(const ModelConfig& config, const Options& options) {
                            .threads = options.threads,
                            .cpu = options.cpu,
                            .token_bytes = [&](std::int32_t) { return times.note(); }}));
-  TINKER_TRY(const auto trainer,
-             engine.create_trainer({.rank = kRank, .seed = Seed(1), .train_unembed = false}));
+  TINKER_TRY(const auto trainer, engine.create_trainer({.seed = Seed(1)}));
   const auto data = step_data(config, options);
-  const auto step = [&](int /*i*/) -> Result<void> {
-    TINKER_TRY(trainer.forward_backward(data, LossFn::cross_entropy));
-    TINKER_TRY(trainer.optim_step({.learning_rate = 1e-4}));
-    return {};
+  // Seconds of a step, on average.
+  const auto train = [&](int steps) -> Result<double> {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) {
+      TINKER_TRY(trainer.forward_backward(data, LossFn::cross_entropy));
+      TINKER_TRY(trainer.optim_step({.learning_rate = 1e-4}));
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
   };
-  TINKER_TRY(step(0));  // takes the memory
-  TINKER_TRY(const double step_alone, best_of(options.repetitions, step));
-  int requests = 1 + options.repetitions;
+  TINKER_TRY(train(1));  // takes the memory
+  TINKER_TRY(const double step_alone, train(options.repetitions));
+  int requests = 2 + options.repetitions;
   TINKER_TRY(const auto alone, decode_while(engine, times, config, [&] { return requests-- > 0; }));
 
   std::atomic<bool> is_over = false;
   Result<Stream> beside = Error{};
   std::thread sampling(
       [&] { beside = decode_while(engine, times, config, [&] { return !is_over.load(); }); });
-  const auto step_beside = best_of(options.repetitions, step);
+  const auto step_beside = train(options.repetitions);
+  const auto end = std::chrono::steady_clock::now();
   is_over = true;
   sampling.join();
   TINKER_TRY(const double seconds, step_beside);
   if (!beside.ok()) return beside.error();
+  beside->drop_after(end);
   print("sharing",
         {{"train_alone", 1 / step_alone},
          {"train_beside", 1 / seconds},

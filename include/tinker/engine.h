@@ -24,7 +24,8 @@
 
 /// A model on this machine, without a server: LoRA training and sampling with the calls and the
 /// types of the clients. One thread computes; calls from any thread are queued for it without
-/// waiting and end in a `Future`. Those without `_async` in their name wait for it.
+/// waiting and end in a `Future`. Those without `_async` in their name wait for it; inside a
+/// callback of the library they do nothing and fail with `invalid_argument`.
 namespace tinker {
 
 namespace engine {
@@ -52,7 +53,8 @@ struct EngineOptions {
   /// What a training call may take besides the weights; 0: what the machine has left. A call that
   /// would take more is refused before it begins.
   std::size_t training_bytes = 0;
-  /// The bytes of a token, for stop strings; without it requests that have some are refused.
+  /// The bytes of a token, for stop strings; without it requests that have some are refused. Called
+  /// on the thread that computes, so it must not wait for anything.
   std::function<std::string(std::int32_t token)> token_bytes = {};
   /// Shares of the engine's time while both training and sampling want it. Positive.
   double training_weight = 1;
@@ -108,8 +110,9 @@ class LocalTrainer {
  public:
   // NOLINTBEGIN(modernize-use-nodiscard): futures are so by themselves.
   /// This trainer with other options for its calls: a deadline, a stop token. A call that is
-  /// stopped or late ends between two steps of a few hundredths of a second, and leaves gradients,
-  /// adapter and optimizer as they were.
+  /// stopped or late ends between two steps of the engine, and leaves gradients, adapter and
+  /// optimizer as they were. A pass is cut into steps of some hundredths of a second; a step of the
+  /// optimizer is not cut. A checkpoint that is being written is written to its end.
   [[nodiscard]] LocalTrainer with(CallOptions options) const;
   /// This trainer with calls that are done in the share of this tenant. While several tenants want
   /// the engine, none gets less than another.
@@ -129,7 +132,7 @@ class LocalTrainer {
   Future<ForwardBackwardOutput> forward_async(std::vector<Datum> data, loss::Formula formula) const;
 
   /// The same, and the gradients, which are added up until the next `optim_step`. If it fails, they
-  /// are as they were; so it does if they would not be finite.
+  /// are as they were. It fails if they would not be finite.
   Result<ForwardBackwardOutput> forward_backward(std::span<const Datum> data,
                                                  LossFn loss,
                                                  const LossFnConfig& config = {}) const;
@@ -150,14 +153,14 @@ class LocalTrainer {
   /// taken a step with one of them, the other is refused: `load` without the optimizer's state
   /// begins anew. (A template, so that `optim_step({...})` means Adam.)
   Result<OptimStepResponse> optim_step(const std::same_as<MuonParams> auto& params) const {
-    return muon_step(params).get();
+    return wait_for_muon_step(params);
   }
   Future<OptimStepResponse> optim_step_async(const std::same_as<MuonParams> auto& params) const {
     return muon_step(params);
   }
   /// What a request asks for. Fails with `invalid_argument` for `dimuon` and for what there is not.
   Result<OptimStepResponse> optim_step(const std::same_as<OptimParams> auto& params) const {
-    return requested_step(params).get();
+    return wait_for_requested_step(params);
   }
   Future<OptimStepResponse> optim_step_async(const std::same_as<OptimParams> auto& params) const {
     return requested_step(params);
@@ -176,7 +179,8 @@ class LocalTrainer {
   /// ones.
   [[nodiscard]] Result<std::size_t> memory_used() const;
 
-  /// What it is after the calls before; later steps do not change it. Nothing is copied.
+  /// The adapter after the calls that were made before; later steps do not change it. Nothing is
+  /// copied.
   [[nodiscard]] Result<AdapterSnapshot> snapshot() const;
   Future<AdapterSnapshot> snapshot_async() const;
 
@@ -191,10 +195,11 @@ class LocalTrainer {
   Future<void> save_async(std::filesystem::path folder,
                           CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
-  /// gradients that no step has used. All of it is of one checkpoint, also while another takes its
-  /// place. Fails with `invalid_argument`, and names the file, the member or the tensor, if the
-  /// checkpoint is not complete, has another rank, alpha or other matrices, numbers that are not
-  /// finite, or lacks a state that is asked for; nothing is changed then.
+  /// gradients that no step has used. The folder is read at once: wait for a `save_async` first.
+  /// All of it is of one checkpoint, also while another takes its place. Fails with
+  /// `invalid_argument`, and names the file, the member or the tensor, if the checkpoint is not
+  /// complete, has another rank, alpha or other matrices, numbers that are not finite, or lacks a
+  /// state that is asked for; nothing is changed then.
   Result<void> load(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   // NOLINTEND(modernize-use-nodiscard)
@@ -202,6 +207,8 @@ class LocalTrainer {
  private:
   [[nodiscard]] Future<OptimStepResponse> muon_step(const MuonParams& params) const;
   [[nodiscard]] Future<OptimStepResponse> requested_step(const OptimParams& params) const;
+  [[nodiscard]] Result<OptimStepResponse> wait_for_muon_step(const MuonParams& params) const;
+  [[nodiscard]] Result<OptimStepResponse> wait_for_requested_step(const OptimParams& params) const;
   [[nodiscard]] engine::EngineCall call(const char* name) const;
   friend class Engine;
   LocalTrainer(std::shared_ptr<engine::EngineCore> core,

@@ -128,7 +128,7 @@ void RuntimeCore::ended() {
 
 void RuntimeCore::shut_down(UniqueFunction<void()> done) {
   when_idle_ = std::move(done);
-  scope_->cancel({.code = ErrorCode::cancelled, .message = "the runtime was shut down"});
+  scope_->cancel({.code = ErrorCode::cancelled, .message = "the runtime went away"});
   if (running_ == 0) parts_.loop->post(std::move(when_idle_));
 }
 

@@ -29,13 +29,6 @@ Result<void> check_weight(std::string_view name, double weight) {
   return invalid(base::concat(name, " is ", weight, "; expected a positive number"));
 }
 
-/// The adapter of a checkpoint, packed. For the thread that computes.
-std::shared_ptr<const engine::Adapter> adapter_of(const engine::Compute& compute,
-                                                  engine::Checkpoint& saved) {
-  return engine::Adapter::with_values(
-      *compute.model, saved.layout, std::move(saved.values), *compute.threads);
-}
-
 SampleRequest request_of(ModelInput prompt, SamplingParams params, SampleOptions options) {
   SampleRequest out = {.num_samples = options.num_samples,
                        .prompt = std::move(prompt),
@@ -97,7 +90,7 @@ Engine Engine::for_tenant(std::string tenant) const {
 }
 
 Result<LocalTrainer> Engine::create_trainer(const LoraConfig& config) const {
-  return create_trainer_async(config).get();
+  return engine::wait_for([&] { return create_trainer_async(config); });
 }
 
 Future<LocalTrainer> Engine::create_trainer_async() const {
@@ -133,33 +126,38 @@ Future<LocalTrainer> Engine::create_trainer_async(LoraConfig config) const {
 Result<LocalTrainer> Engine::load_trainer(const std::filesystem::path& folder,
                                           CheckpointParts parts) const {
   TINKER_TRY(auto saved, engine::load_checkpoint(folder, core_->model().config(), parts));
-  auto made = core_->submit_once<LocalTrainer>(
-      {.name = "load_trainer", .options = options_, .tenant = tenant_},
-      core_->own_line(),
-      [weak = std::weak_ptr(core_),
-       saved = std::move(saved),
-       tenant = tenant_]() mutable -> Result<LocalTrainer> {
-        const auto core = weak.lock();
-        if (!core) return engine::engine_went_away();
-        TINKER_TRY(core->check_adapter(*saved.layout));
-        auto state =
-            std::make_shared<engine::TrainerState>(*core, adapter_of(*core->compute(), saved));
-        state->run.restore(state->run.adapter(), std::move(saved.optimizer));
-        return LocalTrainer(core, std::move(state)).for_tenant(tenant);
-      });
-  return made.get();
+  auto make = [weak = std::weak_ptr(core_),
+               saved = std::move(saved),
+               tenant = tenant_]() mutable -> Result<LocalTrainer> {
+    const auto core = weak.lock();
+    if (!core) return engine::engine_went_away();
+    TINKER_TRY(core->check_adapter(*saved.layout));
+    auto adapter = engine::adapter_of(*core->compute(), saved);
+    auto state = std::make_shared<engine::TrainerState>(*core, std::move(adapter));
+    state->run.restore(state->run.adapter(), std::move(saved.optimizer));
+    return LocalTrainer(core, std::move(state)).for_tenant(tenant);
+  };
+  return engine::wait_for([&] {
+    return core_->submit_once<LocalTrainer>(
+        {.name = "load_trainer", .options = options_, .tenant = tenant_},
+        core_->own_line(),
+        std::move(make));
+  });
 }
 
 Result<AdapterSnapshot> Engine::load_snapshot(const std::filesystem::path& folder) const {
   TINKER_TRY(auto saved,
              engine::load_checkpoint(folder, core_->model().config(), CheckpointParts::weights));
-  auto made = core_->submit_once<AdapterSnapshot>(
-      {.name = "load_snapshot", .options = options_, .tenant = tenant_},
-      core_->own_line(),
-      [compute = core_->compute(), saved = std::move(saved)]() mutable -> Result<AdapterSnapshot> {
-        return AdapterSnapshot(adapter_of(*compute, saved));
-      });
-  return made.get();
+  auto make = [compute = core_->compute(),
+               saved = std::move(saved)]() mutable -> Result<AdapterSnapshot> {
+    return AdapterSnapshot(engine::adapter_of(*compute, saved));
+  };
+  return engine::wait_for([&] {
+    return core_->submit_once<AdapterSnapshot>(
+        {.name = "load_snapshot", .options = options_, .tenant = tenant_},
+        core_->own_line(),
+        std::move(make));
+  });
 }
 
 Result<void> Engine::export_merged(const AdapterSnapshot& from,
@@ -184,7 +182,7 @@ Result<SampleResponse> Engine::sample(const ModelInput& prompt,
                                       const SamplingParams& params,
                                       const AdapterSnapshot& from,
                                       const SampleOptions& options) const {
-  return sample_async(prompt, params, from, options).get();
+  return engine::wait_for([&] { return sample_async(prompt, params, from, options); });
 }
 
 Future<SampleResponse> Engine::sample_async(ModelInput prompt, SamplingParams params) const {

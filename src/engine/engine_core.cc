@@ -36,8 +36,9 @@ EngineCore::EngineCore(std::shared_ptr<Compute> compute,
                              .sampling_weight = options.sampling_weight}}),
       own_line_(scheduler_.new_line()) {}
 
-Error engine_went_away() {
-  return {.code = ErrorCode::cancelled, .message = "the engine went away"};
+std::shared_ptr<const Adapter> adapter_of(const Compute& compute, Checkpoint& saved) {
+  return Adapter::with_values(
+      *compute.model, saved.layout, std::move(saved.values), *compute.threads);
 }
 
 Future<SampleResponse> EngineCore::sample(EngineCall call, SampleJob job) {

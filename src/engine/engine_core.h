@@ -9,6 +9,7 @@
 
 #include "async/thread_pool.h"
 #include "async/timer_queue.h"
+#include "engine/checkpoint.h"
 #include "engine/scheduler.h"
 #include "engine/training_run.h"
 #include "tinker/detail/mutex.h"
@@ -24,8 +25,21 @@ struct EngineCall {
   std::string tenant = {};
 };
 
-/// Why work ends when the last handle is gone.
-Error engine_went_away();
+/// The adapter of a checkpoint, packed. For the thread that computes.
+std::shared_ptr<const Adapter> adapter_of(const Compute& compute, Checkpoint& saved);
+
+/// Waits for a call, which `submit()` makes. Inside a callback it makes none, because waiting there
+/// is refused.
+template <typename F>
+auto wait_for(F submit) -> decltype(submit().get()) {
+  if (tinker::detail::on_library_thread()) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message =
+                     "a call that waits, inside a callback, would wait for itself; nothing "
+                     "was done: use the one that ends in a future"};
+  }
+  return submit().get();
+}
 
 /// Work of a single step.
 template <typename T>
@@ -73,17 +87,22 @@ class EngineCore {
     Promise<void> promise(callbacks_);
     auto future = promise.future();
     auto options = work_options(std::move(call), promise);
-    scheduler_.submit<T>(
-        line,
-        std::move(options),
-        one_step(std::move(f)),
-        [files = files_, promise = std::move(promise), then = std::move(then)](
-            Result<T> result) mutable {
-          if (!result.ok()) return promise.set(std::move(result).error());
-          files->post([value = *std::move(result),
-                       promise = std::move(promise),
-                       then = std::move(then)]() mutable { promise.set(then(std::move(value))); });
-        });
+    scheduler_.submit<T>(line,
+                         std::move(options),
+                         one_step(std::move(f)),
+                         [files = files_, promise = std::move(promise), then = std::move(then)](
+                             Result<T> result) mutable {
+                           if (!result.ok()) return promise.set(std::move(result).error());
+                           files->post([value = *std::move(result),
+                                        promise = std::move(promise),
+                                        then = std::move(then)]() mutable {
+                             try {
+                               promise.set(then(std::move(value)));
+                             } catch (...) {
+                               promise.set(error_in_flight());
+                             }
+                           });
+                         });
     return future;
   }
   Future<SampleResponse> sample(EngineCall call, SampleJob job);
@@ -133,7 +152,7 @@ class EngineCore {
   std::shared_ptr<Executor> callbacks_;
   detail::Mutex mutex_;
   Rng rng_ TINKER_GUARDED_BY(mutex_) = Rng::from_entropy();
-  Scheduler scheduler_;  // the last: it ends first
+  Scheduler scheduler_;  // ends before what it uses
   LineId own_line_;
 };
 

@@ -59,7 +59,11 @@ class FairShares {
   /// `key`, which was next, was given something that cost so much.
   void charge(const Key& key, double cost) {
     auto& share = shares_[key];
-    now_ = std::max(now_, share.time);
+    double least = share.time;  // of those who want, also of who was passed over
+    for (const auto& [other, waiting] : shares_) {
+      if (waiting.wants) least = std::min(least, waiting.time);
+    }
+    now_ = std::max(now_, least);
     share.time += cost / share.weight;
   }
 
@@ -74,7 +78,7 @@ class FairShares {
   };
   using Shares = std::map<Key, Share>;
   Shares shares_;
-  double now_ = 0;  // the time of whoever was served last
+  double now_ = 0;  // where those are who want something and were given least
 };
 
 }  // namespace tinker::engine

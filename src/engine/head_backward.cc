@@ -51,7 +51,7 @@ void HeadBackward::begin(const Adapter& adapter,
   std::memset(d_x.data, 0, state.rows.size() * d_x.stride * sizeof(float));
   find_active();
   const bool has_adapter = adapter.find(0, LoraGroup::head) != nullptr;
-  steps_ = active_.empty() ? 0 : has_adapter ? head_.blocks() : 1;
+  steps_ = active_.empty() ? 0 : has_adapter ? head_.blocks() * (pieces() + 1) : 1;
   if (steps_ != 0 && has_adapter) copy_active();
 }
 
@@ -59,7 +59,10 @@ void HeadBackward::step(std::size_t step) {
   if (adapter_->find(0, LoraGroup::head) == nullptr) {
     from_means();
   } else {
-    from_logits(step);
+    const std::size_t block = step / (pieces() + 1);
+    const std::size_t piece = step % (pieces() + 1);
+    if (piece < pieces()) return differentiate_block(block, piece);
+    from_logits(block);
     if (step + 1 == steps_) lower();
   }
   if (step + 1 == steps_) finish();
@@ -99,34 +102,32 @@ void HeadBackward::from_means() {
 }
 
 /// d_logits = (one at the targets - soft-max), each times its derivative.
-void HeadBackward::differentiate_block(std::size_t block) {
-  const auto& state = state_;
+void HeadBackward::differentiate_block(std::size_t block, std::size_t piece) {
   const auto& kernels = model_.kernels();
   const std::size_t begin = block * Head::kBlock;
   const std::size_t size = head_.block_size(block);
-  for (std::size_t first = 0; first < active_.size(); first += Scorer::kPiece) {
-    const std::size_t count = std::min(Scorer::kPiece, active_.size() - first);
-    const std::array runs = {AdapterRun{.adapter = adapter_, .first = 0, .count = count}};
-    head_.logits({.runs = runs, .normed = normed_.from(first), .low = low_.from(first)},
-                 block,
-                 scorer_.logits());
-    threads_.for_each(count, [&](std::size_t in_piece) {
-      const std::size_t i = first + in_piece;
-      const auto& row = state.rows[active_[i]];
-      const auto& sequence = state.sequences[row.sequence];
-      float* logits = scorer_.logits().row(in_piece);
-      kernels.softmax_values(logits, size, scorer_.lse()[active_[i]], -sums_[i]);
-      for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
-           ++t) {
-        const auto target = static_cast<std::size_t>(sequence.targets[t]);
-        if (target < begin || target >= begin + size) continue;
-        logits[target - begin] += state.d_logprobs[row.sequence][t];
-      }
-      kernels.to_elements(logits, size, d_logits_.row(i));
-      std::memset(
-          d_logits_.row(i, size), 0, (round_up(size, kernels.step) - size) * kernels.element_bytes);
-    });
-  }
+  const std::size_t first = piece * Scorer::kPiece;
+  const std::size_t count = std::min(Scorer::kPiece, active_.size() - first);
+  const std::array runs = {AdapterRun{.adapter = adapter_, .first = 0, .count = count}};
+  head_.logits({.runs = runs, .normed = normed_.from(first), .low = low_.from(first)},
+               block,
+               scorer_.logits());
+  threads_.for_each(count, [&](std::size_t in_piece) {
+    const std::size_t i = first + in_piece;
+    const auto& row = state_.rows[active_[i]];
+    const auto& sequence = state_.sequences[row.sequence];
+    float* logits = scorer_.logits().row(in_piece);
+    kernels.softmax_values(logits, size, scorer_.lse()[active_[i]], -sums_[i]);
+    for (std::size_t t = sequence.begin_of(row.position); t < sequence.begin_of(row.position + 1);
+         ++t) {
+      const auto target = static_cast<std::size_t>(sequence.targets[t]);
+      if (target < begin || target >= begin + size) continue;
+      logits[target - begin] += state_.d_logprobs[row.sequence][t];
+    }
+    kernels.to_elements(logits, size, d_logits_.row(i));
+    std::memset(
+        d_logits_.row(i, size), 0, (round_up(size, kernels.step) - size) * kernels.element_bytes);
+  });
 }
 
 /// What is computed of the rows that have a derivative begins here.
@@ -146,7 +147,6 @@ void HeadBackward::from_logits(std::size_t block) {
   const auto& module = adapter_->layout().module(0, LoraGroup::head, 0);
   const std::size_t begin = block * Head::kBlock;
   const std::size_t size = head_.block_size(block);
-  differentiate_block(block);
   std::array<Product, 2> products = {
       {{.rows = count, .c = d_normed_.data, .c_stride = d_normed_.stride, .output = Output::add},
        {.rows = count, .c = d_low_.data, .c_stride = d_low_.stride, .output = Output::add}}};

@@ -41,7 +41,8 @@ class HeadBackward {
              const HeadState& state,
              std::span<float> gradients,
              const FloatRows& d_x);
-  /// A block of the vocabulary is a step where the head has an adapter; else there is one.
+  /// Where the head has an adapter, a block of the vocabulary takes a step for some rows at a time
+  /// and one for all of them; else there is one step.
   [[nodiscard]] std::size_t steps() const noexcept { return steps_; }
   void step(std::size_t step);
 
@@ -49,8 +50,11 @@ class HeadBackward {
   void find_active();
   void from_means();
   void copy_active();
+  [[nodiscard]] std::size_t pieces() const noexcept {
+    return (active_.size() + Scorer::kPiece - 1) / Scorer::kPiece;
+  }
+  void differentiate_block(std::size_t block, std::size_t piece);
   void from_logits(std::size_t block);
-  void differentiate_block(std::size_t block);
   void lower();
   void finish();
 

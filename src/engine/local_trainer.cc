@@ -12,6 +12,7 @@ namespace tinker {
 namespace {
 
 using engine::TrainerState;
+using engine::wait_for;
 using Output = ForwardBackwardOutput;
 
 enum class Pass { forward, forward_backward };
@@ -59,12 +60,12 @@ LocalTrainer LocalTrainer::for_tenant(std::string tenant) const {
 Result<Output> LocalTrainer::forward(std::span<const Datum> data,
                                      LossFn loss,
                                      const LossFnConfig& config) const {
-  return forward_async({data.begin(), data.end()}, loss, config).get();
+  return wait_for([&] { return forward_async({data.begin(), data.end()}, loss, config); });
 }
 
 Result<Output> LocalTrainer::forward(std::span<const Datum> data,
                                      const loss::Formula& formula) const {
-  return forward_async({data.begin(), data.end()}, formula).get();
+  return wait_for([&] { return forward_async({data.begin(), data.end()}, formula); });
 }
 
 Future<Output> LocalTrainer::forward_async(std::vector<Datum> data, LossFn loss) const {
@@ -90,12 +91,12 @@ Future<Output> LocalTrainer::forward_async(std::vector<Datum> data, loss::Formul
 Result<Output> LocalTrainer::forward_backward(std::span<const Datum> data,
                                               LossFn loss,
                                               const LossFnConfig& config) const {
-  return forward_backward_async({data.begin(), data.end()}, loss, config).get();
+  return wait_for([&] { return forward_backward_async({data.begin(), data.end()}, loss, config); });
 }
 
 Result<Output> LocalTrainer::forward_backward(std::span<const Datum> data,
                                               const loss::Formula& formula) const {
-  return forward_backward_async({data.begin(), data.end()}, formula).get();
+  return wait_for([&] { return forward_backward_async({data.begin(), data.end()}, formula); });
 }
 
 Future<Output> LocalTrainer::forward_backward_async(std::vector<Datum> data, LossFn loss) const {
@@ -124,7 +125,7 @@ Future<Output> LocalTrainer::forward_backward_async(std::vector<Datum> data,
 // ---- steps ----
 
 Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) const {
-  return optim_step_async(params).get();
+  return wait_for([&] { return optim_step_async(params); });
 }
 
 Future<OptimStepResponse> LocalTrainer::optim_step_async(const AdamParams& params) const {
@@ -141,6 +142,14 @@ Future<OptimStepResponse> LocalTrainer::muon_step(const MuonParams& params) cons
       });
 }
 
+Result<OptimStepResponse> LocalTrainer::wait_for_muon_step(const MuonParams& params) const {
+  return wait_for([&] { return muon_step(params); });
+}
+
+Result<OptimStepResponse> LocalTrainer::wait_for_requested_step(const OptimParams& params) const {
+  return wait_for([&] { return requested_step(params); });
+}
+
 Future<OptimStepResponse> LocalTrainer::requested_step(const OptimParams& params) const {
   if (const auto* const adam = std::get_if<AdamParams>(&params)) return optim_step_async(*adam);
   const auto* const other = std::get_if<OtherOptimParams>(&params);
@@ -152,7 +161,7 @@ Future<OptimStepResponse> LocalTrainer::requested_step(const OptimParams& params
 }
 
 Result<void> LocalTrainer::discard_gradients() const {
-  return discard_gradients_async().get();
+  return wait_for([&] { return discard_gradients_async(); });
 }
 
 Future<void> LocalTrainer::discard_gradients_async() const {
@@ -166,25 +175,27 @@ Future<void> LocalTrainer::discard_gradients_async() const {
 // ---- what it takes, and what it is ----
 
 Result<std::size_t> LocalTrainer::memory_needed(std::span<const Datum> data) const {
-  auto needed = core_->submit_once<std::size_t>(
-      call("memory_needed"),
-      state_->line,
-      [state = state_, mine = std::vector(data.begin(), data.end())] {
-        return state->run.bytes_needed(mine);
-      });
-  return needed.get();
+  return wait_for([&] {
+    return core_->submit_once<std::size_t>(
+        call("memory_needed"),
+        state_->line,
+        [state = state_, mine = std::vector(data.begin(), data.end())] {
+          return state->run.bytes_needed(mine);
+        });
+  });
 }
 
 Result<std::size_t> LocalTrainer::memory_used() const {
-  auto used = core_->submit_once<std::size_t>(
-      call("memory_used"), state_->line, [compute = core_->compute()]() -> Result<std::size_t> {
-        return compute->trainer.bytes_held();
-      });
-  return used.get();
+  return wait_for([&] {
+    return core_->submit_once<std::size_t>(
+        call("memory_used"), state_->line, [compute = core_->compute()]() -> Result<std::size_t> {
+          return compute->trainer.bytes_held();
+        });
+  });
 }
 
 Result<AdapterSnapshot> LocalTrainer::snapshot() const {
-  return snapshot_async().get();
+  return wait_for([&] { return snapshot_async(); });
 }
 
 Future<AdapterSnapshot> LocalTrainer::snapshot_async() const {
@@ -197,7 +208,7 @@ Future<AdapterSnapshot> LocalTrainer::snapshot_async() const {
 // ---- checkpoints ----
 
 Result<void> LocalTrainer::save(const std::filesystem::path& folder, CheckpointParts parts) const {
-  return save_async(folder, parts).get();
+  return wait_for([&] { return save_async(folder, parts); });
 }
 
 Future<void> LocalTrainer::save_async(std::filesystem::path folder, CheckpointParts parts) const {
@@ -219,21 +230,19 @@ Future<void> LocalTrainer::save_async(std::filesystem::path folder, CheckpointPa
 
 Result<void> LocalTrainer::load(const std::filesystem::path& folder, CheckpointParts parts) const {
   TINKER_TRY(auto saved, engine::load_checkpoint(folder, core_->model().config(), parts));
-  auto restored = core_->submit_once<void>(
-      call("load"),
-      state_->line,
-      [state = state_, compute = core_->compute(), folder, saved = std::move(saved)]() mutable
-          -> Result<void> {
-        auto& run = state->run;
-        const auto same =
-            engine::check_same_shape(saved.layout->config(), run.adapter()->layout().config());
-        if (!same.ok()) return same.error().with_context(folder.string());
-        auto adapter = engine::Adapter::with_values(
-            *compute->model, saved.layout, std::move(saved.values), *compute->threads);
-        run.restore(std::move(adapter), std::move(saved.optimizer));
-        return {};
-      });
-  return restored.get();
+  auto restore = [state = state_,
+                  core = core_->compute(),
+                  folder,
+                  saved = std::move(saved)]() mutable -> Result<void> {
+    auto& run = state->run;
+    const auto same =
+        engine::check_same_shape(saved.layout->config(), run.adapter()->layout().config());
+    if (!same.ok()) return same.error().with_context(folder.string());
+    run.restore(engine::adapter_of(*core, saved), std::move(saved.optimizer));
+    return {};
+  };
+  return wait_for(
+      [&] { return core_->submit_once<void>(call("load"), state_->line, std::move(restore)); });
 }
 
 engine::EngineCall LocalTrainer::call(const char* name) const {

@@ -19,9 +19,10 @@ struct PolicyOptions {
 };
 
 /// Decides what an engine does next. Its time is divided between training and sampling by weights
-/// while both want it; that of training evenly between tenants, and that of a tenant evenly between
-/// its lines. `FairShares` says within what bounds. (A step of sampling serves many requests at
-/// once; the sampler divides its rows between tenants.)
+/// while both want it. Training time is divided evenly between tenants, and a tenant's time evenly
+/// between its lines. `FairShares` says within what bounds; between tenants and lines, a turn is
+/// what a line does until another may go on, which is a micro-batch. (A step of sampling serves
+/// many requests at once; the sampler divides its rows between tenants.)
 ///
 /// Thread-compatible.
 class Policy {
@@ -39,6 +40,8 @@ class Policy {
   void arrive(const std::string& tenant, LineId line);
   /// The line, which had work, has none.
   void leave(LineId line);
+  /// Whose work a line has, which it has.
+  [[nodiscard]] const std::string& tenant_of(LineId line) const { return tenant_of_.at(line); }
 
   /// Nothing if there is nothing to do. `may` says whether a line can go on now. Requires that one
   /// of those that have work can.

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "engine/counter_random.h"
+#include "engine/resumable.h"
 #include "tinker/check.h"
 
 namespace tinker::engine {
@@ -102,11 +103,46 @@ bool Sampler::preempt(const Sequence& keep) {
   return false;
 }
 
+bool Sampler::is_writing() const noexcept {
+  return std::ranges::any_of(requests_, [](const auto& request) { return request->has_begun; });
+}
+
+/// Sequences that are being written before those whose prompts wait, each in the order in which
+/// they came.
+std::map<std::string, Sampler::TenantQueue> Sampler::tenant_queues() const {
+  std::map<std::string, TenantQueue> out;
+  for (const bool is_writing : {true, false}) {
+    for (const auto& request : requests_) {
+      for (const auto& sequence : request->sequences) {
+        if (!sequence->is_over && sequence->has_one_left() == is_writing)
+          out[request->tenant].sequences.push_back(sequence.get());
+      }
+    }
+  }
+  return out;
+}
+
+/// Rows go to the tenant that was given least, a token that is being written or a block of a prompt
+/// at a time.
 void Sampler::plan_chunks(std::size_t prompt_rows) {
   chunks_.clear();
   last_step_ = {};
   Budget left = {.rows = options_.batch_rows, .prompt = std::max(kKeyBlock, prompt_rows)};
-  for (const bool is_writing : {true, false}) plan_chunks(is_writing, left);
+  auto queues = tenant_queues();
+  for (const auto& [tenant, queue] : queues) tenants_.arrive(tenant);
+  while (left.rows > 0) {
+    const std::string* const next = tenants_.next();
+    if (next == nullptr) break;
+    const std::string tenant = *next;
+    auto& queue = queues.at(tenant);
+    if (queue.sequences.empty()) {
+      tenants_.leave(tenant);
+      continue;
+    }
+    const std::size_t rows = plan_chunk(queue, left);
+    if (rows > 0) tenants_.charge(tenant, static_cast<double>(rows));
+  }
+  for (const auto& [tenant, queue] : queues) tenants_.leave(tenant);
   // Rows with the same adapter side by side; otherwise the order does not matter.
   std::ranges::sort(chunks_, std::less<>(), [](const Chunk& chunk) {
     const auto& request = *chunk.sequence->request;
@@ -114,48 +150,34 @@ void Sampler::plan_chunks(std::size_t prompt_rows) {
   });
 }
 
-/// A chunk of each tenant in turn, whoever was given least is first; those of a tenant in the order
-/// in which they came.
-void Sampler::plan_chunks(bool is_writing, Budget& left) {
-  struct Queue {
-    std::vector<Sequence*> sequences;
-    std::size_t next = 0;
+std::size_t Sampler::plan_chunk(TenantQueue& queue, Budget& left) {
+  auto& sequence = *queue.sequences.front();
+  const bool is_writing = !queue.chunk && sequence.has_one_left();
+  const std::size_t most = is_writing ? left.rows : std::min({left.rows, left.prompt, kKeyBlock});
+  const auto leave_it = [&](std::size_t rows) {
+    queue.sequences.pop_front();
+    queue.chunk.reset();
+    return rows;
   };
-  std::map<std::string, Queue> queues;
-  for (const auto& request : requests_) {
-    for (const auto& sequence : request->sequences) {
-      if (!sequence->is_over) queues[request->tenant].sequences.push_back(sequence.get());
-    }
-  }
-  for (const auto& [tenant, queue] : queues) tenants_.arrive(tenant);
-  while (left.rows > 0) {
-    const std::string* const tenant = tenants_.next();
-    if (tenant == nullptr) break;
-    auto& queue = queues.at(*tenant);
-    if (queue.next == queue.sequences.size()) {
-      tenants_.leave(std::string(*tenant));
-      continue;
-    }
-    const std::size_t rows = plan_chunk(*queue.sequences[queue.next++], is_writing, left);
-    if (rows > 0) tenants_.charge(*tenant, static_cast<double>(rows));
-  }
-  for (const auto& [tenant, queue] : queues) tenants_.leave(tenant);
-}
-
-std::size_t Sampler::plan_chunk(Sequence& sequence, bool is_writing, Budget& left) {
-  const bool has_one_left =
-      sequence.tokens.size() - sequence.computed == 1 && !sequence.pages.empty();
-  if (has_one_left != is_writing) return 0;
-  const std::size_t most = is_writing ? left.rows : std::min(left.rows, left.prompt);
-  if (most == 0) return 0;
+  if (most == 0) return leave_it(0);
   if (sequence.computed == 0 && sequence.pages.empty()) find_pages(sequence);
-  const std::size_t count = std::min(sequence.tokens.size() - sequence.computed, most);
-  if (!find_room(sequence, sequence.computed + count)) return 0;
-  chunks_.push_back({.sequence = &sequence, .first = sequence.computed, .count = count});
+  const std::size_t first =
+      queue.chunk ? chunks_[*queue.chunk].first + chunks_[*queue.chunk].count : sequence.computed;
+  const std::size_t count = std::min(sequence.tokens.size() - first, most);
+  if (!find_room(sequence, first + count)) return leave_it(0);
+  if (!queue.chunk) {
+    queue.chunk = chunks_.size();
+    chunks_.push_back({.sequence = &sequence, .first = first, .count = 0});
+  }
+  chunks_[*queue.chunk].count += count;
   left.rows -= count;
-  (is_writing ? last_step_.written : last_step_.prompt) += count;
-  if (!is_writing) left.prompt -= count;
-  return count;
+  if (is_writing) {
+    last_step_.written += count;
+  } else {
+    last_step_.prompt += count;
+    left.prompt -= count;
+  }
+  return first + count == sequence.tokens.size() ? leave_it(count) : count;
 }
 
 /// What is in the cache of its tokens already. The last token must be computed, and so must those
@@ -397,10 +419,9 @@ bool Sampler::stops(Sequence& sequence, std::int32_t token) const {
   if (request.stop_strings.empty()) return false;
   try {
     sequence.tail += options_.token_bytes(token);
-  } catch (const std::exception& thrown) {
-    request.failure = Error{
-        .code = ErrorCode::internal,
-        .message = "token_bytes threw for token " + std::to_string(token) + ": " + thrown.what()};
+  } catch (...) {
+    request.failure =
+        error_in_flight().with_context("token_bytes threw for token " + std::to_string(token));
     return true;
   }
   std::size_t longest = 0;

@@ -41,7 +41,8 @@ struct SampleJob {
 
 /// Draws tokens for many requests at a time. Each step takes one token of every sequence that is
 /// being written, and as much of the waiting prompts as fits beside them. Where not all fit, rows
-/// are divided evenly between tenants. What a request gets depends on nothing but itself.
+/// are divided evenly between tenants, and a tenant's own written tokens come before its prompts.
+/// What a request gets depends on nothing but itself.
 ///
 /// Thread-compatible.
 class Sampler {
@@ -56,8 +57,8 @@ class Sampler {
   Result<Id> submit(SampleJob job, Done done);
   /// Its pages are free when this returns, and `done` is not called.
   void cancel(Id id);
-  /// Computes one batch, with at most so many rows of prompts, but some where there is nothing else
-  /// to compute. Returns whether there is more to do.
+  /// Computes one batch, with at most so many rows of prompts, and at least `kKeyBlock` of them.
+  /// Returns whether there is more to do.
   bool step(std::size_t prompt_rows = std::numeric_limits<std::size_t>::max());
 
   /// Rows of the last step: tokens of prompts, and of sequences that are being written.
@@ -66,6 +67,9 @@ class Sampler {
     std::size_t written = 0;
   };
   [[nodiscard]] const StepRows& last_step() const noexcept { return last_step_; }
+
+  /// Whether a sequence is being written: its prompt is computed.
+  [[nodiscard]] bool is_writing() const noexcept;
 
   [[nodiscard]] const PagePool& pages() const noexcept { return pages_; }
 
@@ -82,6 +86,11 @@ class Sampler {
     std::string tail = {};                // the last bytes that were drawn, for stop strings
     bool is_over = false;
     SampledSequence result = {};
+
+    /// All but the last token are computed.
+    [[nodiscard]] bool has_one_left() const noexcept {
+      return tokens.size() - computed == 1 && !pages.empty();
+    }
   };
   struct Request {
     Id id = 0;
@@ -129,10 +138,16 @@ class Sampler {
     std::size_t rows = 0;
     std::size_t prompt = 0;
   };
+  /// What a tenant wants computed, in its order; `chunk` is the place of the first one in
+  /// `chunks_`, once it has one.
+  struct TenantQueue {
+    std::deque<Sequence*> sequences = {};
+    std::optional<std::size_t> chunk = {};
+  };
   void plan_chunks(std::size_t prompt_rows);
-  void plan_chunks(bool is_writing, Budget& left);
-  /// Returns how many rows it was given.
-  std::size_t plan_chunk(Sequence& sequence, bool is_writing, Budget& left);
+  [[nodiscard]] std::map<std::string, TenantQueue> tenant_queues() const;
+  /// Returns how many rows the first sequence of the queue was given.
+  std::size_t plan_chunk(TenantQueue& queue, Budget& left);
   void find_pages(Sequence& sequence);
   bool find_room(Sequence& sequence, std::size_t tokens);
   /// Takes the pages of the youngest sequence that came after `keep` and has some. It shares them

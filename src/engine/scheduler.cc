@@ -12,7 +12,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
-#include <exception>
+#include <limits>
 #include <list>
 #include <unordered_map>
 #include <vector>
@@ -26,6 +26,15 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
+/// A callback that throws must not end the thread; whoever wrote it loses the answer.
+template <typename F>
+void call_back(F f) noexcept {
+  try {
+    f();
+  } catch (...) {  // NOLINT(bugprone-empty-catch): there is nobody to tell.
+  }
+}
+
 double seconds_of(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -37,6 +46,10 @@ struct RaiseFlag {
 };
 
 }  // namespace
+
+Error engine_went_away() {
+  return {.code = ErrorCode::cancelled, .message = "the engine went away"};
+}
 
 class Scheduler::State {
  public:
@@ -77,7 +90,7 @@ class Scheduler::State {
 
   bool take_arrivals();
   void admit(std::unique_ptr<Queued> work);
-  void note_deadline(const Ticket& ticket);
+  void note_end(const Ticket& ticket);
   void step();
   std::unique_ptr<Queued> step_line(LineId line);
   std::unique_ptr<Queued> take_first(LineId line);
@@ -85,7 +98,7 @@ class Scheduler::State {
   void step_sampler();
   void submit_first();
   void answer(Samplings::iterator at, Result<SampleResponse> answer);
-  [[nodiscard]] std::size_t prompt_rows() const;
+  void adjust_prompt_rows(std::chrono::nanoseconds step);
   void end_overdue();
   /// Ends all for which `why(ticket, others before it)` gives a reason.
   template <typename F>
@@ -109,7 +122,7 @@ class Scheduler::State {
   Samplings waiting_;                       // which the sampler does not know yet
   Samplings sampling_;
   std::optional<Time> next_deadline_;
-  double seconds_per_row_ = 0;  // of prompts, lately
+  std::size_t prompt_rows_ = 2 * kKeyBlock;  // that a step may take while somebody waits
 };
 
 void Scheduler::State::post(LineId line, WorkOptions options, std::unique_ptr<Work> work) {
@@ -144,9 +157,7 @@ void Scheduler::State::run() {
     end_overdue();
     step();
   }
-  end_if([](const Ticket& /*ticket*/, std::size_t /*before*/) {
-    return Error{.code = ErrorCode::cancelled, .message = "the engine went away"};
-  });
+  end_if([](const Ticket& /*ticket*/, std::size_t /*before*/) { return engine_went_away(); });
 }
 
 /// Waits while there is nothing to do. Returns whether to go on.
@@ -165,7 +176,7 @@ bool Scheduler::State::take_arrivals() {
   }
   for (auto& work : queued) admit(std::move(work));
   for (auto& sampling : samplings) {
-    note_deadline(*sampling);
+    note_end(*sampling);
     waiting_.push_back(std::move(sampling));
   }
   policy_.want_sampling(!waiting_.empty() || !sampling_.empty());
@@ -173,13 +184,15 @@ bool Scheduler::State::take_arrivals() {
 }
 
 void Scheduler::State::admit(std::unique_ptr<Queued> work) {
-  note_deadline(*work);
+  note_end(*work);
   auto& line = lines_[work->line];
   if (line.empty()) policy_.arrive(work->options.tenant, work->line);
   line.push_back(std::move(work));
 }
 
-void Scheduler::State::note_deadline(const Ticket& ticket) {
+/// What was stopped before it arrived raised the flag too early for anybody to look at it.
+void Scheduler::State::note_end(const Ticket& ticket) {
+  if (ticket.options.stop.stop_requested()) has_stopped_->store(true, std::memory_order_release);
   const auto& deadline = ticket.options.deadline;
   if (deadline && (!next_deadline_ || *deadline < *next_deadline_)) next_deadline_ = deadline;
 }
@@ -199,7 +212,7 @@ void Scheduler::State::step() {
   policy_.charge(*choice, std::max(kLeastSeconds, seconds_of(options_.clock->now() - before)));
   if (!over) return;
   take_first(*choice->line);  // its place
-  over->work->finish();
+  call_back([&] { over->work->finish(); });
 }
 
 /// Whether the first work of a line may take a step: only one line is inside a pass.
@@ -225,10 +238,11 @@ std::unique_ptr<Scheduler::State::Queued> Scheduler::State::take_first(LineId li
   auto& works = lines_.at(line);
   auto out = std::move(works.front());
   works.pop_front();
-  policy_.leave(line);
   if (works.empty()) {
+    policy_.leave(line);
     lines_.erase(line);
-  } else {
+  } else if (policy_.tenant_of(line) != works.front()->options.tenant) {
+    policy_.leave(line);
     policy_.arrive(works.front()->options.tenant, line);
   }
   return out;
@@ -239,7 +253,10 @@ void Scheduler::State::step_sampler() {
   if (sampling_.empty()) return;
   const Time before = options_.clock->now();
   try {
-    sampler_->step(prompt_rows());
+    // Prompts that nobody waits behind take all the rows there are.
+    const bool is_alone = lines_.empty() && !sampler_->is_writing();
+    sampler_->step(is_alone ? std::numeric_limits<std::size_t>::max() : prompt_rows_);
+    if (is_alone) return;
   } catch (...) {
     const Error why = error_in_flight();
     while (!sampling_.empty()) {
@@ -248,19 +265,15 @@ void Scheduler::State::step_sampler() {
     }
     return;
   }
-  const auto rows = sampler_->last_step();
-  if (rows.prompt < kKeyBlock) return;
-  const double now =
-      seconds_of(options_.clock->now() - before) / static_cast<double>(rows.prompt + rows.written);
-  seconds_per_row_ = seconds_per_row_ == 0 ? now : 0.8 * seconds_per_row_ + 0.2 * now;
+  if (sampler_->last_step().prompt >= prompt_rows_)
+    adjust_prompt_rows(options_.clock->now() - before);
 }
 
-/// How many rows of prompts a step may take: few while somebody waits for it.
-std::size_t Scheduler::State::prompt_rows() const {
-  constexpr std::size_t kFirst = 64;  // nothing is known yet
-  if (seconds_per_row_ == 0) return kFirst;
-  const auto fit = static_cast<std::size_t>(seconds_of(options_.quantum) / seconds_per_row_);
-  return std::max(kKeyBlock, fit / kKeyBlock * kKeyBlock);
+/// So many rows of prompts that a step takes about a quantum.
+void Scheduler::State::adjust_prompt_rows(std::chrono::nanoseconds step) {
+  constexpr std::size_t kMost = 512;
+  if (step < options_.quantum * 2 / 3) prompt_rows_ = std::min(kMost, 2 * prompt_rows_);
+  if (step > options_.quantum * 3 / 2) prompt_rows_ = std::max(kKeyBlock, prompt_rows_ / 2);
 }
 
 void Scheduler::State::submit_first() {
@@ -281,7 +294,7 @@ void Scheduler::State::submit_first() {
 void Scheduler::State::answer(Samplings::iterator at, Result<SampleResponse> answer) {
   const auto sampling = std::move(*at);
   sampling_.erase(at);
-  sampling->done(std::move(answer));
+  call_back([&] { sampling->done(std::move(answer)); });
 }
 
 void Scheduler::State::end_overdue() {
@@ -292,7 +305,7 @@ void Scheduler::State::end_overdue() {
   end_if([&](const Ticket& ticket, std::size_t before) -> std::optional<Error> {
     const bool is_stopped = ticket.options.stop.stop_requested();
     if (!is_stopped && !(ticket.options.deadline && *ticket.options.deadline <= now)) {
-      note_deadline(ticket);
+      note_end(ticket);
       return std::nullopt;
     }
     const auto milliseconds =
@@ -352,7 +365,7 @@ void Scheduler::State::end_if(F why) {
       });
     }
   }
-  for (auto& ending : endings) ending();
+  for (auto& ending : endings) call_back([&] { ending(); });
 }
 
 Scheduler::Scheduler(std::shared_ptr<Sampler> sampler, const SchedulerOptions& options)

@@ -25,6 +25,9 @@ struct SchedulerOptions {
   const Clock* clock = &Clock::system();
 };
 
+/// Why work ends when the engine does.
+Error engine_went_away();
+
 /// Who asks for something, and until when it is wanted.
 struct WorkOptions {
   std::string name = {};    ///< What errors call it: "forward_backward".
@@ -37,8 +40,9 @@ struct WorkOptions {
 
 /// The one thread that computes, and what it computes next. Work arrives from any thread without
 /// waiting; its end is told to a callback on the thread that computes, which must not wait for
-/// anything. Work of one line is done in the order in which it came; lines and samples take turns
-/// as the `Policy` says, a step of a `Resumable` or of the `Sampler` at a time.
+/// anything; what it throws is dropped. Work of one line is done in the order in which it came;
+/// lines and samples take turns as the `Policy` says, a step of a `Resumable` or of the `Sampler`
+/// at a time.
 ///
 /// What is stopped, or has passed its deadline, ends before the next step. Its destructor ends
 /// everything with `cancelled` and returns after the step that is being taken; on the thread that
@@ -65,7 +69,7 @@ class Scheduler {
             std::move(options),
             std::make_unique<TypedWork<T>>(std::move(start), std::move(done)));
   }
-  /// The same of one draw from the sampler.
+  /// Draws from the sampler; `done` as above.
   void sample(SampleJob job,
               WorkOptions options,
               UniqueFunction<void(Result<SampleResponse>)> done);
@@ -92,14 +96,19 @@ class Scheduler {
     TypedWork(UniqueFunction<Resumable<T>()> start, UniqueFunction<void(Result<T>)> done)
         : start_(std::move(start)), done_(std::move(done)) {}
     bool step() override {
-      if (!running_) running_.emplace(start_());
+      try {
+        if (!running_) running_.emplace(start_());
+      } catch (...) {  // no memory for it
+        failure_ = error_in_flight();
+        return false;
+      }
       return running_->step();
     }
     [[nodiscard]] Cut cut() const noexcept override {
       return running_ ? running_->cut() : Cut::between;
     }
     void finish() override {
-      auto result = running_->take();
+      Result<T> result = running_ ? running_->take() : *std::move(failure_);
       running_.reset();
       done_(std::move(result));
     }
@@ -111,6 +120,7 @@ class Scheduler {
    private:
     UniqueFunction<Resumable<T>()> start_;
     std::optional<Resumable<T>> running_;
+    std::optional<Error> failure_;
     UniqueFunction<void(Result<T>)> done_;
   };
   class State;

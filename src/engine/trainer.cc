@@ -108,11 +108,17 @@ Trainer::Plan Trainer::plan_for(std::size_t padded_rank,
     out.shape.rows = std::max(out.shape.rows, rows);
     out.shape.pages = std::max(out.shape.pages, pages);
   }
+  out.keeps_layers = may_keep_layers && may_keep(out);
+  return out;
+}
+
+/// Whether all layers of such a pass may be kept.
+bool Trainer::may_keep(Plan plan) const {
+  plan.keeps_layers = true;
   Trainer counted(model_, threads_, options_);
   Arena arena;
-  counted.lay_out(out, arena);
-  out.keeps_layers = may_keep_layers && arena.used() <= options_.kept_bytes;
-  return out;
+  counted.lay_out(plan, arena);
+  return arena.used() <= options_.kept_bytes;
 }
 
 std::size_t Trainer::bytes_needed(std::size_t padded_rank,
@@ -168,7 +174,8 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
 void Trainer::reserve(const Plan& plan, std::size_t most_bytes) {
   if (plan.shape.fits(plan_.shape) && plan_.keeps_layers >= plan.keeps_layers) return;
   Plan chosen = {.shape = largest_of(plan.shape, plan_.shape), .keeps_layers = plan.keeps_layers};
-  if (bytes_of(chosen) > most_bytes) chosen = plan;
+  const bool is_too_much = chosen.keeps_layers && !may_keep(chosen);
+  if (is_too_much || bytes_of(chosen) > most_bytes) chosen = plan;
   plan_ = {};  // until there is memory for it
   arena_ = {};
   forward_.release();
@@ -206,6 +213,7 @@ Resumable<void> Trainer::run(const Adapter* adapter,
   for (const auto& batch : batches) {
     const auto mine = sequences.subspan(batch.first, batch.count);
     reserve(plan, limits.most_bytes);
+    co_yield Cut::inside;
     begin(adapter, mine);
     forward_.embed(inputs_[0]);
     for (std::size_t layer = 0; layer < model_->config().layers; ++layer) {
@@ -222,6 +230,7 @@ Resumable<void> Trainer::run(const Adapter* adapter,
                    .rows = rows_,
                    .normed = normed_,
                    .wants_means = wants_means});
+    co_yield Cut::inside;
     for (std::size_t i = 0; i < scorer_.steps(); ++i) {
       scorer_.step(i);
       co_yield Cut::inside;

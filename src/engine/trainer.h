@@ -90,6 +90,7 @@ class Trainer {
   [[nodiscard]] Plan plan_for(std::size_t padded_rank,
                               std::span<const ScoredSequence> sequences,
                               bool may_keep_layers) const;
+  [[nodiscard]] bool may_keep(Plan plan) const;
   [[nodiscard]] std::size_t bytes_of(const Plan& plan) const;
   void lay_out(const Plan& plan, Arena& arena);
   void reserve(const Plan& plan, std::size_t most_bytes);

@@ -71,7 +71,8 @@ Result<void> remove_stale_socket(const sockaddr_un& address, const std::string& 
   const base::FileDescriptor probe(
       ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto* const name = reinterpret_cast<const sockaddr*>(&address);
-  if (::connect(probe.get(), name, sizeof address) != 0 && errno == ECONNREFUSED) {
+  if (probe.is_open() && ::connect(probe.get(), name, sizeof address) != 0 &&
+      errno == ECONNREFUSED) {
     ::unlink(path.c_str());
   }
   return {};
@@ -84,7 +85,7 @@ Result<base::FileDescriptor> listen_unix(const std::string& path) {
     return Error{.code = ErrorCode::invalid_argument,
                  .message = base::concat("the path of a Unix socket is too long: ", path)};
   }
-  std::copy(path.begin(), path.end(), std::begin(address.sun_path));
+  std::ranges::copy(path, std::begin(address.sun_path));
   TINKER_TRY(remove_stale_socket(address, path));
   return listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof address, path);
 }

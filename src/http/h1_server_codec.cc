@@ -117,7 +117,7 @@ bool H1ServerCodec::take_head(std::string_view& bytes) {
     return false;
   }
   if (exchange->head().content_length.value_or(0) > limits_.max_body_bytes) {
-    refuse({413, "the body is longer than this server takes"});
+    refuse({.status = 413, .why = "the body is longer than this server takes"});
     return false;
   }
   const std::shared_ptr<ServerExchange> request = exchange;
@@ -160,12 +160,12 @@ void H1ServerCodec::take_body(std::string_view& bytes) {
       const std::string_view piece = chunks_.next(bytes);
       if (chunks_.is_broken()) {
         bytes = {};
-        return refuse_body({400, "the body is not chunked as it should be"});
+        return refuse_body({.status = 400, .why = "the body is not chunked as it should be"});
       }
       if (piece.empty()) break;
       take_piece(piece);
       if (body_bytes_ > limits_.max_body_bytes) {
-        return refuse_body({413, "the body is longer than this server takes"});
+        return refuse_body({.status = 413, .why = "the body is longer than this server takes"});
       }
     }
     if (!chunks_.is_complete()) return;
@@ -194,8 +194,8 @@ void H1ServerCodec::on_body_wanted(ServerExchange&) {
 }
 
 void H1ServerCodec::on_body_taken(ServerExchange&, std::size_t bytes) {
-  // The client may have waited for this handler, so its time begins anew. Each time costs the client
-  // what it owes for one.
+  // The client may have waited for this handler, so its time begins anew. Each time costs the
+  // client what it owes for one.
   if (is_reading_body() && bytes >= limits_.min_body_bytes) since_ = clock_.now();
   if (bytes >= kBodyWindow || !input_.empty()) host_.on_work();
 }
@@ -395,9 +395,9 @@ void H1ServerCodec::on_deadline(TimePoint now) {
     // A handler that is slow to read is no fault of the client's.
     const bool is_fast = body_bytes_ - period_bytes_ >= limits_.min_body_bytes || !has_body_room();
     begin_period(now);
-    if (!is_fast) refuse_body({408, "the body came too slowly"});
+    if (!is_fast) refuse_body({.status = 408, .why = "the body came too slowly"});
   } else if (is_head_begun_) {
-    refuse({408, "the head came too slowly"});
+    refuse({.status = 408, .why = "the head came too slowly"});
   } else {
     is_closing_ = true;
   }

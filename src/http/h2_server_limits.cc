@@ -139,7 +139,7 @@ void H2ServerSession::check_body(Stream& stream, TimePoint now) {
   if (now < due) {
     next_look_ = std::min(next_look_, due);
   } else if (stream.body_bytes - stream.period_bytes < limits_.min_body_bytes) {
-    refuse(stream, {408, "the body came too slowly"});
+    refuse(stream, {.status = 408, .why = "the body came too slowly"});
   } else {
     begin_body_period(stream, now);
   }

@@ -24,7 +24,7 @@ constexpr std::size_t kSendWindow = std::size_t{256} << 10U;
 constexpr std::size_t kOutputBytes = std::size_t{64} << 10U;
 constexpr std::size_t kKeptBytes = 1024;
 
-constexpr Refusal kTooLong = {413, "the body is longer than this server takes"};
+constexpr Refusal kTooLong = {.status = 413, .why = "the body is longer than this server takes"};
 
 Error went_away() {
   return connection_error("the client gave the request up");
@@ -39,7 +39,6 @@ H2ServerSession::H2ServerSession(const Setup& setup)
       peer_(setup.peer),
       since_(setup.opened),
       next_look_(TimePoint::max()),
-      tokens_(kMaxTokens),
       tokens_at_(clock_.now()) {
   begin_session();
 }
@@ -86,13 +85,14 @@ void H2ServerSession::add_field(Stream& stream, std::string_view name, std::stri
   if (stream.is_head_complete || stream.refusal.status != 0) return;
   const RequestLimits& limits = limits_.request;
   if (stream.head_bytes > limits.head.max_bytes || head.headers.size() >= limits.head.max_fields) {
-    stream.refusal = {431, "the headers are too long or too many"};
+    stream.refusal = {.status = 431, .why = "the headers are too long or too many"};
   } else if (name == ":method") {
     const auto method = parse_method(value);
-    if (!method) stream.refusal = {501, "the method is not known here"};
+    if (!method) stream.refusal = {.status = 501, .why = "the method is not known here"};
     head.method = method.value_or(Method::get);
   } else if (name == ":path") {
-    if (value.size() > limits.max_target_bytes) stream.refusal = {414, "the target is too long"};
+    if (value.size() > limits.max_target_bytes)
+      stream.refusal = {.status = 414, .why = "the target is too long"};
     head.target = value;
   } else if (name == ":authority") {
     head.headers.set("host", value);
@@ -101,7 +101,8 @@ void H2ServerSession::add_field(Stream& stream, std::string_view name, std::stri
     head.headers.add(name, value);
   } else if (name == "expect") {
     head.expects_continue = same_name(value, "100-continue");
-    if (!head.expects_continue) stream.refusal = {417, "only 100-continue is known"};
+    if (!head.expects_continue)
+      stream.refusal = {.status = 417, .why = "only 100-continue is known"};
   } else if (!name.starts_with(':') && !(name == "host" && head.headers.contains(name))) {
     head.headers.add(name, value);
   }
@@ -192,9 +193,9 @@ void H2ServerSession::refuse(Stream& stream, const Refusal& refusal) {
   if (exchange->answer() != ServerExchange::Answer::none) {
     reset(exchange->stream_id, NGHTTP2_CANCEL);
   } else {
-    exchange->send({.status = refusal.status,
-                    .headers = {{"content-type", "text/plain"}},
-                    .body = base::concat(refusal.why, "\n")});
+    ServerResponse response = {.status = refusal.status, .body = base::concat(refusal.why, "\n")};
+    response.headers.add("content-type", "text/plain");
+    exchange->send(std::move(response));
   }
   // The refusal is the answer; a handler that runs ends without one.
   exchange->cancel({.code = error_code_for_status(refusal.status),
@@ -214,8 +215,8 @@ void H2ServerSession::on_body_wanted(ServerExchange& exchange) {
 }
 
 void H2ServerSession::on_body_taken(ServerExchange& exchange, std::size_t bytes) {
-  // The client may have waited for this handler, so its time begins anew. Each time costs the client
-  // what it owes for one.
+  // The client may have waited for this handler, so its time begins anew. Each time costs the
+  // client what it owes for one.
   Stream* const stream = find(exchange.stream_id);
   if (stream != nullptr && bytes >= limits_.min_body_bytes) stream->since = clock_.now();
   give_window(exchange.stream_id, bytes);

@@ -65,7 +65,7 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   [[nodiscard]] bool is_congested(const ServerExchange& exchange) const override;
 
   void begin_session();
-  Stream* find(std::int32_t id) const;
+  [[nodiscard]] Stream* find(std::int32_t id) const;
   void add_stream(std::int32_t id);
   void add_field(Stream& stream, std::string_view name, std::string_view value);
   void on_head(Stream& stream, bool is_end);
@@ -107,10 +107,10 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   std::vector<std::shared_ptr<ServerExchange>> ready_;  // whose handlers are to be started
   std::string out_;
   std::size_t out_sent_ = 0;
-  std::string raw_;      // to follow all frames
-  TimePoint since_;      // the last stream ended, or the session began
-  TimePoint next_look_;  // at streams that may be slow
-  double tokens_;        // for frames that `spend` counts
+  std::string raw_;             // to follow all frames
+  TimePoint since_;             // the last stream ended, or the session began
+  TimePoint next_look_;         // at streams that may be slow
+  double tokens_ = kMaxTokens;  // for frames that `spend` counts
   TimePoint tokens_at_;
   bool is_first_ = true;  // no request came yet
   bool is_receiving_ = false;

@@ -44,15 +44,16 @@ class HeadReader {
     const std::size_t first = line.find(' ');
     const std::size_t last = line.rfind(' ');
     if (first == std::string_view::npos || first == last) {
-      return Refusal{400, "the request line is not \"METHOD TARGET VERSION\""};
+      return Refusal{.status = 400, .why = "the request line is not \"METHOD TARGET VERSION\""};
     }
     const std::string_view method = line.substr(0, first);
     const std::string_view target = line.substr(first + 1, last - first - 1);
-    if (!is_token(method)) return Refusal{400, "the method is not a token"};
+    if (!is_token(method)) return Refusal{.status = 400, .why = "the method is not a token"};
     if (auto refusal = read_version(line.substr(last + 1))) return refusal;
-    if (target.size() > limits_.max_target_bytes) return Refusal{414, "the target is too long"};
+    if (target.size() > limits_.max_target_bytes)
+      return Refusal{.status = 414, .why = "the target is too long"};
     const auto known = parse_method(method);
-    if (!known) return Refusal{501, "the method is not known here"};
+    if (!known) return Refusal{.status = 501, .why = "the method is not known here"};
     head_.method = *known;
     return read_target(target);
   }
@@ -61,8 +62,10 @@ class HeadReader {
     const bool is_one = version.size() == 8 && version.starts_with("HTTP/") &&
                         ascii::is_digit(version[5]) && version[6] == '.' &&
                         ascii::is_digit(version[7]);
-    if (!is_one) return Refusal{400, "the request line does not end with an HTTP version"};
-    if (version[5] != '1') return Refusal{505, "this port speaks HTTP/1.1 and HTTP/2"};
+    if (!is_one)
+      return Refusal{.status = 400, .why = "the request line does not end with an HTTP version"};
+    if (version[5] != '1')
+      return Refusal{.status = 505, .why = "this port speaks HTTP/1.1 and HTTP/2"};
     head_.is_http10 = version[7] == '0';
     head_.is_kept_alive = !head_.is_http10;
     return std::nullopt;
@@ -78,29 +81,31 @@ class HeadReader {
     const std::string_view name = target.substr(0, std::min(scheme, target.size()));
     if (scheme == std::string_view::npos ||
         (!same_name(name, "http") && !same_name(name, "https"))) {
-      return Refusal{400, "the target is neither a path nor an http URL"};
+      return Refusal{.status = 400, .why = "the target is neither a path nor an http URL"};
     }
     const std::string_view rest = target.substr(scheme + 3);
     authority_ = rest.substr(0, rest.find_first_of("/?"));
     const std::string_view path = rest.substr(authority_.size());
     head_.target = path.starts_with('/') ? path : "/";
     if (path.starts_with('?')) head_.target.append(path);
-    if (authority_.empty()) return Refusal{400, "the target names no host"};
+    if (authority_.empty()) return Refusal{.status = 400, .why = "the target names no host"};
     if (auto refusal = check_authority(authority_)) return refusal;
     return check_target(head_.method, head_.target);
   }
 
   std::optional<Refusal> read_field(std::string_view line) {
-    if (line.front() == ' ' || line.front() == '\t') return Refusal{400, "a header is folded"};
+    if (line.front() == ' ' || line.front() == '\t')
+      return Refusal{.status = 400, .why = "a header is folded"};
     const std::size_t colon = line.find(':');
     const std::string_view name = line.substr(0, std::min(colon, line.size()));
     if (colon == std::string_view::npos || !is_token(name)) {
-      return Refusal{400, "a header has no valid name"};
+      return Refusal{.status = 400, .why = "a header has no valid name"};
     }
     const std::string_view value = ascii::trim_blanks(line.substr(colon + 1));
-    if (!is_field_value(value)) return Refusal{400, "a header's value has a control character"};
+    if (!is_field_value(value))
+      return Refusal{.status = 400, .why = "a header's value has a control character"};
     if (head_.headers.size() >= limits_.head.max_fields) {
-      return Refusal{431, "there are too many headers"};
+      return Refusal{.status = 431, .why = "there are too many headers"};
     }
     if (auto refusal = note(name, value)) return refusal;
     head_.headers.add(name, value);
@@ -115,7 +120,8 @@ class HeadReader {
         break;
       case 6:
         if (same_name(name, "expect")) {
-          if (!same_name(value, "100-continue")) return Refusal{417, "only 100-continue is known"};
+          if (!same_name(value, "100-continue"))
+            return Refusal{.status = 417, .why = "only 100-continue is known"};
           head_.expects_continue = !head_.is_http10;
         }
         break;
@@ -137,34 +143,39 @@ class HeadReader {
   }
 
   std::optional<Refusal> note_host(std::string_view value) {
-    if (std::exchange(has_host_, true)) return Refusal{400, "there are two Host headers"};
+    if (std::exchange(has_host_, true))
+      return Refusal{.status = 400, .why = "there are two Host headers"};
     return check_authority(value);
   }
 
   std::optional<Refusal> note_length(std::string_view value) {
-    if (head_.content_length) return Refusal{400, "there are two Content-Length headers"};
+    if (head_.content_length)
+      return Refusal{.status = 400, .why = "there are two Content-Length headers"};
     std::uint64_t length = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), length);
     if (value.empty() || error != std::errc() || end != value.data() + value.size()) {
-      return Refusal{400, "Content-Length is not a number"};
+      return Refusal{.status = 400, .why = "Content-Length is not a number"};
     }
     head_.content_length = length;
     return std::nullopt;
   }
 
   std::optional<Refusal> note_coding(std::string_view value) {
-    if (head_.is_chunked) return Refusal{400, "there are two Transfer-Encoding headers"};
-    if (head_.is_http10) return Refusal{400, "HTTP/1.0 has no Transfer-Encoding"};
-    if (!same_name(value, "chunked")) return Refusal{501, "only the coding \"chunked\" is known"};
+    if (head_.is_chunked)
+      return Refusal{.status = 400, .why = "there are two Transfer-Encoding headers"};
+    if (head_.is_http10) return Refusal{.status = 400, .why = "HTTP/1.0 has no Transfer-Encoding"};
+    if (!same_name(value, "chunked"))
+      return Refusal{.status = 501, .why = "only the coding \"chunked\" is known"};
     head_.is_chunked = true;
     return std::nullopt;
   }
 
   std::optional<Refusal> finish() {
     if (head_.is_chunked && head_.content_length) {
-      return Refusal{400, "both Content-Length and Transfer-Encoding"};
+      return Refusal{.status = 400, .why = "both Content-Length and Transfer-Encoding"};
     }
-    if (!has_host_ && !head_.is_http10) return Refusal{400, "there is no Host header"};
+    if (!has_host_ && !head_.is_http10)
+      return Refusal{.status = 400, .why = "there is no Host header"};
     if (!authority_.empty()) head_.headers.set("Host", authority_);
     if (says_keep_alive_) head_.is_kept_alive = true;
     if (says_close_) head_.is_kept_alive = false;
@@ -184,23 +195,23 @@ class HeadReader {
 std::size_t HeadScanner::scan(std::string_view bytes, const RequestLimits& limits) {
   // No method begins so: another protocol, TLS for instance. Its bytes may never hold a line.
   if (line_ == 0 && !bytes.empty() && !is_token(bytes.substr(0, 1))) {
-    refusal_ = {400, "this is not HTTP"};
+    refusal_ = {.status = 400, .why = "this is not HTTP"};
     return 0;
   }
   while (true) {
     const std::size_t end = bytes.find('\n', line_);
     const std::size_t seen = end == std::string_view::npos ? bytes.size() : end + 1;
     if (line_ == 0 && seen > limits.max_target_bytes + 64) {
-      refusal_ = {414, "the request line is too long"};
+      refusal_ = {.status = 414, .why = "the request line is too long"};
       return 0;
     }
     if (seen > limits.head.max_bytes) {
-      refusal_ = {431, "the head is too long"};
+      refusal_ = {.status = 431, .why = "the head is too long"};
       return 0;
     }
     if (end == std::string_view::npos) return 0;
     if (end == line_ || bytes[end - 1] != '\r') {
-      refusal_ = {400, "a line does not end with CRLF"};
+      refusal_ = {.status = 400, .why = "a line does not end with CRLF"};
       return 0;
     }
     const bool is_empty = end == line_ + 1;
@@ -217,18 +228,18 @@ std::optional<Refusal> parse_request_head(std::string_view bytes,
 
 std::optional<Refusal> check_target(Method method, std::string_view target) {
   if (!std::ranges::all_of(target, is_visible)) {
-    return Refusal{400, "the target has a character that no URL has"};
+    return Refusal{.status = 400, .why = "the target has a character that no URL has"};
   }
   if (target.find('#') != std::string_view::npos) {
-    return Refusal{400, "the target has a fragment"};
+    return Refusal{.status = 400, .why = "the target has a fragment"};
   }
   if (target.starts_with('/') || (target == "*" && method == Method::options)) return std::nullopt;
-  return Refusal{400, "the target is neither a path nor an http URL"};
+  return Refusal{.status = 400, .why = "the target is neither a path nor an http URL"};
 }
 
 std::optional<Refusal> check_authority(std::string_view value) {
   if (std::ranges::none_of(value, ends_authority)) return std::nullopt;
-  return Refusal{400, "the name of the host has a character that no host has"};
+  return Refusal{.status = 400, .why = "the name of the host has a character that no host has"};
 }
 
 std::optional<Method> parse_method(std::string_view name) noexcept {

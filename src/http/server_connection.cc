@@ -23,8 +23,8 @@ constexpr std::string_view kH2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 void ServerConnection::open(const std::shared_ptr<ServerCore>& core,
                             std::unique_ptr<Socket> socket,
                             std::unique_ptr<TlsSession> tls,
-                            Peer peer) {
-  const auto connection = std::make_shared<ServerConnection>(core, std::move(peer));
+                            const Peer& peer) {
+  const auto connection = std::make_shared<ServerConnection>(core, peer);
   core->connections.insert(connection);
   ++core->accepted;
   if (tls) {
@@ -36,11 +36,8 @@ void ServerConnection::open(const std::shared_ptr<ServerCore>& core,
   connection->attach(std::move(socket));
 }
 
-ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core, Peer peer)
-    : ByteStream(core->buffers),
-      core_(std::move(core)),
-      peer_(std::move(peer)),
-      since_(core_->loop->now()) {}
+ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core, const Peer& peer)
+    : ByteStream(core->buffers), core_(std::move(core)), peer_(peer), since_(core_->loop->now()) {}
 
 ServerConnection::~ServerConnection() {
   core_->loop->cancel(timer_);

@@ -52,9 +52,9 @@ class ServerConnection final : public ByteStream, private ServerCodec::Host {
   static void open(const std::shared_ptr<ServerCore>& core,
                    std::unique_ptr<Socket> socket,
                    std::unique_ptr<TlsSession> tls,
-                   Peer peer);
+                   const Peer& peer);
 
-  ServerConnection(std::shared_ptr<ServerCore> core, Peer peer);
+  ServerConnection(std::shared_ptr<ServerCore> core, const Peer& peer);
   ~ServerConnection() override;
 
   /// Takes no new requests, and closes after the last answer.

@@ -136,7 +136,8 @@ void ServerExchange::finish(const Result<void>& result) {
   if (carrier_ == nullptr) return;
   if (answer_ == Answer::streaming) return result.ok() ? end() : abort({});
   if (answer_ == Answer::complete) return;
-  ServerResponse response = {.status = 500, .headers = {{"Content-Type", "text/plain"}}};
+  ServerResponse response = {.status = 500};
+  response.headers.add("Content-Type", "text/plain");
   if (result.ok()) {
     response.body = "there is no answer to this request\n";
   } else if (result.error().http_status >= 400) {

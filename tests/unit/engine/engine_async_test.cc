@@ -169,6 +169,14 @@ TEST_F(EngineAsyncTest, BlockingCallsInsideCallbacksAreRefused) {
     return engine.sample(prompt, params(3, 1));
   });
   EXPECT_THAT(inside.get(), IsError(ErrorCode::invalid_argument, HasSubstr("wait for itself")));
+
+  // What is refused is not done.
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  auto pass = trainer.forward_backward_async({datum({5, 9, 17})}, LossFn::cross_entropy);
+  auto refused = std::move(pass).then(
+      [trainer](const Result<ForwardBackwardOutput>& /*first*/) { return trainer.optim_step({}); });
+  EXPECT_THAT(refused.get(), IsError(ErrorCode::invalid_argument, HasSubstr("nothing was done")));
+  EXPECT_GT(trainer.optim_step({})->metrics->at("unclipped_grad_l2:mean"), 0);
 }
 
 // A formula whose derivatives leave the range of float32, which the inputs do not show.

@@ -3,6 +3,7 @@
 #include "engine/policy.h"
 
 #include <map>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -98,6 +99,30 @@ TEST(Policy, ALineThatCannotGoOnIsServedLater) {
     }
   }
   EXPECT_NEAR(got[1], got[2], 0.5 + 1e-6);
+}
+
+// One tenant's calls are long, the other's short and many: the engine leaves it at each end.
+TEST(Policy, ShortCallsGetTheSameTimeAsLongOnes) {
+  Policy policy({});
+  policy.arrive("long", 1);
+  policy.arrive("short", 2);
+  std::map<LineId, double> got;
+  std::optional<LineId> inside;
+  int steps = 0;
+  for (int turn = 0; turn < 40'000; ++turn) {
+    const auto choice = policy.next([&](LineId line) { return inside.value_or(line) == line; });
+    policy.charge(*choice, 0.01);
+    got[*choice->line] += 0.01;
+    inside = choice->line;
+    if (++steps < (inside == 1 ? 50 : 10)) continue;
+    steps = 0;
+    if (inside == 2) {  // the next call comes after the last one has ended
+      policy.leave(2);
+      policy.arrive("short", 2);
+    }
+    inside.reset();
+  }
+  EXPECT_NEAR(got[1], got[2], 0.5 + 0.1 + 1e-6);
 }
 
 TEST(Policy, ALineMayBecomeAnotherTenants) {

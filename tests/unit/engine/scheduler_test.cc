@@ -1,8 +1,12 @@
 #include "engine/scheduler.h"
 
+#include <atomic>
 #include <future>
 #include <latch>
+#include <random>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -201,6 +205,90 @@ TEST_F(SchedulerTest, WhatThrowsEndsAndTheRestGoesOn) {
 
   EXPECT_THAT(broken.get(), IsError(ErrorCode::internal, "broken"));
   EXPECT_THAT(next.get(), IsOk());
+}
+
+TEST_F(SchedulerTest, WorkThatCannotBeginEndsAndCallbacksThatThrowDoNoHarm) {
+  const auto line = scheduler->new_line();
+  std::promise<Result<int>> promise;
+  auto failed = promise.get_future();
+  scheduler->submit<int>(
+      line,
+      {},
+      []() -> Resumable<int> { throw std::bad_alloc(); },
+      [promise = std::move(promise)](Result<int> result) mutable {
+        promise.set_value(std::move(result));
+        throw std::runtime_error("whoever listens");
+      });
+  auto next = submit(line, 1, nothing);
+
+  EXPECT_THAT(failed.get(), IsError(ErrorCode::internal, "out of memory"));
+  EXPECT_THAT(next.get(), IsOk());
+}
+
+TEST_F(SchedulerTest, WhatWasStoppedBeforeItCameEndsAtOnce) {
+  std::stop_source running;
+  std::latch has_begun(1);
+  bool is_first = true;
+  const auto line = scheduler->new_line();
+  auto endless = submit(line,
+                        1'000'000'000,
+                        [&](int /*i*/) {
+                          if (std::exchange(is_first, false)) has_begun.count_down();
+                        },
+                        {.stop = running.get_token()});
+  has_begun.wait();
+  std::stop_source stopped;
+  stopped.request_stop();
+
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_THAT(submit(line, 1, nothing, {.stop = stopped.get_token()}).get(),
+                IsError(ErrorCode::cancelled, HasSubstr("stop")));
+    EXPECT_THAT(sample(5, {.stop = stopped.get_token()}).get(),
+                IsError(ErrorCode::cancelled, HasSubstr("stop")));
+  }
+  running.request_stop();
+  EXPECT_THAT(endless.get(), IsError(ErrorCode::cancelled, HasSubstr("stop")));
+}
+
+// From many threads, stopped and late at random: every call is answered once, or a promise would be
+// set twice or never.
+TEST_F(SchedulerTest, EverythingIsAnsweredOnce) {
+  std::vector<std::thread> callers;
+  std::atomic<int> answers = 0;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    callers.emplace_back([&, seed] {
+      std::mt19937 random(seed);
+      std::vector<Answer> works;
+      std::vector<std::future<Result<SampleResponse>>> samples;
+      std::vector<std::stop_source> stops(60);
+      for (auto& stop : stops) {
+        WorkOptions options = {.name = "work",
+                               .tenant = std::to_string(random() % 3),
+                               .stop = stop.get_token(),
+                               .uses_passes = random() % 2 == 0};
+        if (random() % 4 == 0) options.deadline = clock.now() + std::chrono::milliseconds(1);
+        if (random() % 3 == 0) {
+          samples.push_back(sample(1 + random() % 5, options));
+        } else {
+          const auto cut = options.uses_passes ? Cut::inside : Cut::between;
+          const auto step = [this](int /*i*/) { clock.advance(std::chrono::microseconds(10)); };
+          works.push_back(
+              submit(1000 + random() % 5, static_cast<int>(random() % 6), step, options, cut));
+        }
+        if (random() % 3 == 0) stops[random() % stops.size()].request_stop();
+      }
+      for (auto& work : works) {
+        (void)work.get();
+        ++answers;
+      }
+      for (auto& one : samples) {
+        (void)one.get();
+        ++answers;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(answers, 4 * 60);
 }
 
 TEST_F(SchedulerTest, ItsEndEndsEverything) {
