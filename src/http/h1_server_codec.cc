@@ -319,15 +319,15 @@ void H1ServerCodec::finish_answer() {
   if (!is_kept_alive_) is_closing_ = true;
 }
 
-void H1ServerCodec::on_aborted(ServerExchange& aborted, const Abort& how) {
+void H1ServerCodec::on_aborted(ServerExchange& exchange, const Abort& how) {
   // Without its end the client sees that the answer is not complete. Where the end of the
   // connection is that end, only a reset can say so.
   out_.append(how.raw);
   const bool looks_complete =
-      is_close_delimited_ && how.raw.empty() && aborted.answer() != ServerExchange::Answer::none;
+      is_close_delimited_ && how.raw.empty() && exchange.answer() != ServerExchange::Answer::none;
   if (how.scope == Abort::Scope::reset || looks_complete) host_.on_reset();
-  const auto exchange = std::exchange(exchange_, nullptr);
-  exchange->release();
+  const auto keep = std::exchange(exchange_, nullptr);
+  exchange.release();
   is_closing_ = true;
   if (!is_processing_) host_.on_work();
 }
