@@ -237,11 +237,17 @@ int fail(const Error& error, int status) {
   return is_interrupted ? kInterrupted : status;
 }
 
-/// Warnings go to standard error, unless `TINKER_LOG` says what does.
+/// The first warnings go to standard error, unless `TINKER_LOG` says what does: of thousands of
+/// calls many may fail alike, and the report counts them.
 Logger command_logger() {
+  constexpr int kShown = 3;
   if (base::variable({}, "TINKER_LOG")) return Logger::from_environment();
-  const auto write = [](LogLevel, std::string_view line) {
-    std::cerr << base::concat("tinker bench: ", line, "\n");
+  const auto shown = std::make_shared<std::atomic<int>>(0);
+  const auto write = [shown](LogLevel, std::string_view line) {
+    const int before = shown->fetch_add(1);
+    if (before < kShown) std::cerr << base::concat("tinker bench: ", line, "\n");
+    if (before == kShown)
+      std::cerr << "tinker bench: further warnings are not shown; TINKER_LOG=warn shows all\n";
   };
   return {write, LogLevel::warn};
 }

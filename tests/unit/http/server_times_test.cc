@@ -172,7 +172,8 @@ TEST(ServerTimes, IdleTimeMayBeShorterThanThatToTakeAnAnswer) {
 async::Task<> read_late(ServerRequest request, ResponseWriter writer) {
   auto pause = async::sleep_for(35s);
   TINKER_CO_TRY(co_await pause);
-  co_return co_await echo(std::move(request), std::move(writer));
+  auto echoed = echo(std::move(request), std::move(writer));
+  co_return co_await std::move(echoed);
 }
 TEST(ServerTimes, ABodyHasItsTimeFromWhenTheHandlerMadeRoom) {
   ServerHarness server(read_late, kLimits);
