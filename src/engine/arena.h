@@ -11,7 +11,7 @@ namespace tinker::engine {
 class Arena {
  public:
   Arena() = default;
-  explicit Arena(std::size_t bytes) : memory_(bytes) {}
+  explicit Arena(std::size_t bytes) : memory_(bytes, Zeroed::on_use) {}
 
   [[nodiscard]] std::byte* bytes(std::size_t count) {
     const std::size_t begin = used_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,17 +16,39 @@ constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+/// Gives memory back to where it came from.
+struct FreeBytes {
+  std::size_t mapped = 0;  ///< Bytes that the system mapped; 0: from the heap.
+  void operator()(std::byte* bytes) const noexcept {
+    if (mapped != 0) {
+      munmap(bytes, mapped);
+    } else {
+      std::free(bytes);
+    }
+  }
+};
+
+/// When memory is zeroed: as it is taken, or page by page when it is first used, so that nobody has
+/// to wait for gigabytes at once. The latter costs more where memory comes and goes.
+enum class Zeroed { at_once, on_use };
+
 /// Zeroed memory that starts at a cache line; much of it at a large page.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  explicit AlignedBytes(std::size_t bytes) : size_(bytes) {
+  explicit AlignedBytes(std::size_t bytes, Zeroed zeroed = Zeroed::at_once) : size_(bytes) {
     if (bytes == 0) return;
-    const std::size_t alignment = bytes < 2 * kLargePage ? kAlignment : kLargePage;
+    const bool is_large = bytes >= 2 * kLargePage;
+    if (is_large && zeroed == Zeroed::on_use) {
+      map(bytes);
+      return;
+    }
+    const std::size_t alignment = is_large ? kLargePage : kAlignment;
     const std::size_t whole = round_up(bytes, kAlignment);
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(whole, alignment))));
+    const std::size_t taken = round_up(whole, alignment);
+    data_ = {static_cast<std::byte*>(std::aligned_alloc(alignment, taken)), FreeBytes()};
     if (data_ == nullptr) throw std::bad_alloc();
-    if (alignment == kLargePage) madvise(data_.get(), whole, MADV_HUGEPAGE);  // if it can
+    if (is_large) madvise(data_.get(), whole, MADV_HUGEPAGE);  // if it can
     std::memset(data_.get(), 0, whole);
   }
   [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
@@ -34,10 +57,22 @@ class AlignedBytes {
  private:
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kLargePage = std::size_t{2} << 20U;
-  struct Free {
-    void operator()(std::byte* bytes) const noexcept { std::free(bytes); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
+  /// Maps a large page more, and gives back what lies before the first and behind the last one.
+  void map(std::size_t bytes) {
+    const std::size_t whole = round_up(bytes, kLargePage);
+    void* const raw = mmap(
+        nullptr, whole + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) throw std::bad_alloc();
+    auto* const begin = static_cast<std::byte*>(raw);
+    const std::size_t before =
+        (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
+    if (before != 0) munmap(begin, before);
+    munmap(begin + before + whole, kLargePage - before);
+    data_ = {begin + before, FreeBytes{.mapped = whole}};
+    madvise(data_.get(), whole, MADV_HUGEPAGE);  // if it can
+  }
+
+  std::unique_ptr<std::byte, FreeBytes> data_;
   std::size_t size_ = 0;
 };
 
