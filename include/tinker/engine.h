@@ -110,9 +110,10 @@ class LocalTrainer {
  public:
   // NOLINTBEGIN(modernize-use-nodiscard): futures are so by themselves.
   /// This trainer with other options for its calls: a deadline, a stop token. A call that is
-  /// stopped or late ends between two steps of the engine, and leaves gradients, adapter and
-  /// optimizer as they were. A pass is cut into steps of some hundredths of a second; a step of the
-  /// optimizer is not cut. A checkpoint that is being written is written to its end.
+  /// stopped or late ends between two steps of the engine, which take some hundredths of a second,
+  /// and leaves gradients, adapter and optimizer as they were. A step of the optimizer that has
+  /// begun to change them goes on to its end, and so does a checkpoint that is being written.
+  /// `CallOptions::trace` has no meaning here.
   [[nodiscard]] LocalTrainer with(CallOptions options) const;
   /// This trainer with calls that are done in the share of this tenant. While several tenants want
   /// the engine, none gets less than another.
@@ -195,13 +196,15 @@ class LocalTrainer {
   Future<void> save_async(std::filesystem::path folder,
                           CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
-  /// gradients that no step has used. The folder is read at once: wait for a `save_async` first.
+  /// gradients that no step has used. What this trainer was asked to save before is saved first.
   /// All of it is of one checkpoint, also while another takes its place. Fails with
   /// `invalid_argument`, and names the file, the member or the tensor, if the checkpoint is not
   /// complete, has another rank, alpha or other matrices, numbers that are not finite, or lacks a
   /// state that is asked for; nothing is changed then.
   Result<void> load(const std::filesystem::path& folder,
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  Future<void> load_async(std::filesystem::path folder,
+                          CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   // NOLINTEND(modernize-use-nodiscard)
 
  private:
@@ -210,6 +213,7 @@ class LocalTrainer {
   [[nodiscard]] Result<OptimStepResponse> wait_for_muon_step(const MuonParams& params) const;
   [[nodiscard]] Result<OptimStepResponse> wait_for_requested_step(const OptimParams& params) const;
   [[nodiscard]] engine::EngineCall call(const char* name) const;
+  [[nodiscard]] engine::EngineCall pass(const char* name) const;
   friend class Engine;
   LocalTrainer(std::shared_ptr<engine::EngineCore> core,
                std::shared_ptr<engine::TrainerState> state)
@@ -249,8 +253,12 @@ class Engine {
   [[nodiscard]] Result<LocalTrainer> load_trainer(
       const std::filesystem::path& folder,
       CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  Future<LocalTrainer> load_trainer_async(
+      std::filesystem::path folder,
+      CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   /// The same, to sample from.
   [[nodiscard]] Result<AdapterSnapshot> load_snapshot(const std::filesystem::path& folder) const;
+  Future<AdapterSnapshot> load_snapshot_async(std::filesystem::path folder) const;
 
   /// Makes a Hugging Face folder with the adapter added to the weights of the base model, which are
   /// read again from where it was loaded; tokenizer files that are there are copied. With no
@@ -259,6 +267,10 @@ class Engine {
   [[nodiscard]] Result<void> export_merged(const AdapterSnapshot& from,
                                            const std::filesystem::path& folder,
                                            const ExportOptions& options = {}) const;
+  Future<void> export_merged_async(AdapterSnapshot from, std::filesystem::path folder) const;
+  Future<void> export_merged_async(AdapterSnapshot from,
+                                   std::filesystem::path folder,
+                                   ExportOptions options) const;
 
   /// Draws from the base model or from a snapshot, which may be of another engine with the same
   /// model, precision and kernels. Without `max_tokens` an answer may be as long as the model's
@@ -279,6 +291,7 @@ class Engine {
 
  private:
   explicit Engine(std::shared_ptr<engine::EngineCore> core) : core_(std::move(core)) {}
+  [[nodiscard]] engine::EngineCall call(const char* name) const;
   std::shared_ptr<engine::EngineCore> core_;
   CallOptions options_ = {};
   std::string tenant_ = {};

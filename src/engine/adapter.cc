@@ -1,5 +1,6 @@
 #include "engine/adapter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -88,40 +89,92 @@ const LoraModule& LoraLayout::module(std::size_t layer, LoraGroup group, std::si
 
 namespace {
 
-PackedGroup pack(const Kernels& kernels,
-                 const LoraLayout& layout,
+/// Columns of a factor that are packed together: all rows of them stay in the cache.
+constexpr std::size_t kColumns = 1024;
+/// Parameters that one step packs, at least: some milliseconds.
+constexpr std::size_t kParametersOfStep = std::size_t{1} << 20U;
+/// Modules whose parameters one step draws.
+constexpr std::size_t kModulesOfStep = 16;
+
+/// One factor on its way into the matrices of a group. (rank, columns)
+struct FactorToPack {
+  std::span<const float> values = {};
+  std::size_t columns = 0;
+  float scale = 1;
+  PackedMatrix* turned = nullptr;  ///< (columns, padded rank)
+  PackedMatrix* rows = nullptr;    ///< (padded rank, columns); where it goes, if it is kept
+  PackedMatrix* joined = nullptr;  ///< Where all rows of a group's factors go, if they do,
+  std::size_t first_joined = 0;    ///< and which of those are its own.
+  PackedMatrix packed = {};        ///< What becomes `rows`.
+};
+
+void add_factors(const LoraLayout& layout,
                  std::span<const float> values,
+                 std::size_t padded_rank,
                  std::size_t layer,
-                 LoraGroup group) {
+                 LoraGroup group,
+                 PackedGroup& out,
+                 std::vector<FactorToPack>& factors) {
   const std::size_t rank = layout.config().rank;
-  const std::size_t padded = round_up(rank, kernels.step);
-  const std::size_t count = members_of(group).count;
-  PackedGroup out;
-  out.a = PackedMatrix(kernels, count * padded, layout.module(layer, group, 0).in);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < members_of(group).count; ++i) {
     const auto& module = layout.module(layer, group, i);
-    out.b_transposed[i] = PackedMatrix(kernels, padded, module.out);
-    std::vector<float> scaled(module.out);
-    PackedMatrix a(kernels, padded, module.in);
-    for (std::size_t r = 0; r < rank; ++r) {
-      const auto row = values.subspan(module.a + r * module.in, module.in);
-      out.a.set_row(i * padded + r, row);
-      a.set_row(r, row);
-      for (std::size_t j = 0; j < module.out; ++j) {
-        scaled[j] = layout.scale() * values[module.b + r * module.out + j];
-      }
-      out.b_transposed[i].set_row(r, scaled);
-    }
-    const auto transposed = [&](const PackedMatrix& matrix) {
-      PackedMatrix turned(kernels, matrix.k(), matrix.n());
-      for (std::size_t panel = 0; panel < turned.panels(); ++panel)
-        turned.set_transposed_panel(kernels, panel, matrix);
-      return turned;
-    };
-    out.b[i] = transposed(out.b_transposed[i]);
-    out.a_transposed[i] = transposed(a);
+    factors.push_back({.values = values.subspan(module.a, rank * module.in),
+                       .columns = module.in,
+                       .turned = &out.a_transposed[i],
+                       .joined = &out.a,
+                       .first_joined = i * padded_rank});
+    factors.push_back({.values = values.subspan(module.b, rank * module.out),
+                       .columns = module.out,
+                       .scale = layout.scale(),
+                       .turned = &out.b[i],
+                       .rows = &out.b_transposed[i]});
   }
-  return out;
+}
+
+void pack_columns(const FactorToPack& factor, PackedMatrix& rows, std::size_t first) {
+  std::array<float, kColumns> scaled;  // NOLINT(cppcoreguidelines-pro-type-member-init): below
+  const std::size_t count = std::min(kColumns, factor.columns - first);
+  for (std::size_t r = 0; r < factor.values.size() / factor.columns; ++r) {
+    const auto values = factor.values.subspan(r * factor.columns + first, count);
+    for (std::size_t i = 0; i < count; ++i) scaled[i] = factor.scale * values[i];
+    rows.set_columns(r, first, std::span(scaled).first(count));
+    if (factor.joined != nullptr)
+      factor.joined->set_columns(factor.first_joined + r, first, std::span(scaled).first(count));
+  }
+}
+
+/// The matrices of these factors, which must have room for `joined` already.
+void pack(const Kernels& kernels,
+          std::size_t padded_rank,
+          std::span<FactorToPack> factors,
+          ThreadPool& threads) {
+  struct Unit {
+    FactorToPack* factor = nullptr;
+    std::size_t index = 0;
+  };
+  std::vector<Unit> blocks;
+  std::vector<Unit> panels;
+  for (auto& factor : factors) {
+    for (std::size_t first = 0; first < factor.columns; first += kColumns)
+      blocks.push_back({.factor = &factor, .index = first});
+    for (std::size_t first = 0; first < factor.columns; first += kPanelColumns)
+      panels.push_back({.factor = &factor, .index = first / kPanelColumns});
+  }
+  threads.run(factors.size(), [&](std::size_t i, std::size_t /*thread*/) {
+    auto& factor = factors[i];
+    factor.packed = PackedMatrix(kernels, padded_rank, factor.columns);
+    *factor.turned = PackedMatrix(kernels, factor.columns, padded_rank);
+  });
+  threads.run(blocks.size(), [&](std::size_t i, std::size_t /*thread*/) {
+    pack_columns(*blocks[i].factor, blocks[i].factor->packed, blocks[i].index);
+  });
+  threads.for_each(panels.size(), [&](std::size_t i) {
+    const auto& factor = *panels[i].factor;
+    factor.turned->set_transposed_panel(kernels, panels[i].index, factor.packed);
+  });
+  for (auto& factor : factors) {
+    if (factor.rows != nullptr) *factor.rows = std::move(factor.packed);
+  }
 }
 
 }  // namespace
@@ -130,37 +183,79 @@ std::shared_ptr<const Adapter> Adapter::create(const Model& model,
                                                std::shared_ptr<const LoraLayout> layout,
                                                std::uint64_t seed,
                                                ThreadPool& threads) {
-  Floats values(layout->parameters());
-  const auto& modules = layout->modules();
-  threads.run(modules.size(), [&](std::size_t index, std::size_t /*thread*/) {
-    const auto& module = modules[index];
-    const float bound = 1.0F / std::sqrt(static_cast<float>(module.in));
-    for (std::size_t i = 0; i < layout->config().rank * module.in; ++i) {
-      values[module.a + i] = bound * (2.0F * uniform(seed, index, i) - 1.0F);
-    }
-  });
-  return with_values(model, std::move(layout), std::move(values), threads);
+  return begin_create(model, std::move(layout), seed, threads).run().value();
 }
 
 std::shared_ptr<const Adapter> Adapter::with_values(const Model& model,
                                                     std::shared_ptr<const LoraLayout> layout,
                                                     Floats values,
                                                     ThreadPool& threads) {
+  return begin_with_values(model, std::move(layout), std::move(values), threads).run().value();
+}
+
+Resumable<std::shared_ptr<const Adapter>> Adapter::begin_create(
+    const Model& model,
+    std::shared_ptr<const LoraLayout> layout,
+    std::uint64_t seed,
+    ThreadPool& threads) {
+  Floats values(layout->parameters(), Zeroed::on_use);
+  const auto& modules = layout->modules();
+  for (std::size_t first = 0; first < modules.size(); first += kModulesOfStep) {
+    const std::size_t count = std::min(kModulesOfStep, modules.size() - first);
+    threads.run(count, [&](std::size_t unit, std::size_t /*thread*/) {
+      const std::size_t index = first + unit;
+      const auto& module = modules[index];
+      const float bound = 1.0F / std::sqrt(static_cast<float>(module.in));
+      for (std::size_t i = 0; i < layout->config().rank * module.in; ++i) {
+        values[module.a + i] = bound * (2.0F * uniform(seed, index, i) - 1.0F);
+      }
+    });
+    co_yield Cut::between;
+  }
+  auto packing = begin_with_values(model, std::move(layout), std::move(values), threads);
+  while (packing.step()) co_yield Cut::between;
+  co_return packing.take();
+}
+
+Resumable<std::shared_ptr<const Adapter>> Adapter::begin_with_values(
+    const Model& model,
+    std::shared_ptr<const LoraLayout> layout,
+    Floats values,
+    ThreadPool& threads) {
   TINKER_CHECK(values.size() == layout->parameters());
+  const auto& kernels = model.kernels();
   const std::shared_ptr<Adapter> out(new Adapter());
-  out->kernels_ = &model.kernels();
+  out->kernels_ = &kernels;
   out->layout_ = std::move(layout);
   out->values_ = std::move(values);
-  out->padded_rank_ = round_up(out->layout_->config().rank, model.kernels().step);
+  out->padded_rank_ = round_up(out->layout_->config().rank, kernels.step);
   out->groups_.resize(model.config().layers * kLayerGroups + 1);
-  threads.run(out->groups_.size(), [&](std::size_t index, std::size_t /*thread*/) {
+  std::vector<FactorToPack> factors;
+  std::size_t parameters = 0;
+  for (std::size_t index = 0; index < out->groups_.size(); ++index) {
     const bool is_head = index + 1 == out->groups_.size();
     const auto group = is_head ? LoraGroup::head : kGroupsOfLayer[index % kLayerGroups];
-    if (!out->layout_->has(group)) return;
-    out->groups_[index] =
-        pack(model.kernels(), *out->layout_, out->values(), index / kLayerGroups, group);
-  });
-  return out;
+    if (out->layout_->has(group)) {
+      auto& packed = out->groups_[index].emplace();
+      const std::size_t first = factors.size();
+      add_factors(*out->layout_,
+                  out->values(),
+                  out->padded_rank_,
+                  index / kLayerGroups,
+                  group,
+                  packed,
+                  factors);
+      packed.a = PackedMatrix(
+          kernels, members_of(group).count * out->padded_rank_, factors[first].columns);
+      for (std::size_t i = first; i < factors.size(); ++i) parameters += factors[i].values.size();
+    }
+    if (parameters < kParametersOfStep && !is_head) continue;
+    pack(kernels, out->padded_rank_, factors, threads);
+    factors.clear();
+    parameters = 0;
+    co_yield Cut::between;
+  }
+  co_return std::shared_ptr<const Adapter>(out);
 }
 
 std::size_t Adapter::bytes(const Kernels& kernels, const LoraLayout& layout) {

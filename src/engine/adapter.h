@@ -11,6 +11,7 @@
 
 #include "engine/model.h"
 #include "engine/packed_matrix.h"
+#include "engine/resumable.h"
 #include "tinker/result.h"
 
 namespace tinker::engine {
@@ -111,6 +112,17 @@ class Adapter {
                                                     std::shared_ptr<const LoraLayout> layout,
                                                     Floats values,
                                                     ThreadPool& threads);
+  /// Both in steps.
+  static Resumable<std::shared_ptr<const Adapter>> begin_create(
+      const Model& model,
+      std::shared_ptr<const LoraLayout> layout,
+      std::uint64_t seed,
+      ThreadPool& threads);
+  static Resumable<std::shared_ptr<const Adapter>> begin_with_values(
+      const Model& model,
+      std::shared_ptr<const LoraLayout> layout,
+      Floats values,
+      ThreadPool& threads);
 
   /// What such an adapter takes.
   static std::size_t bytes(const Kernels& kernels, const LoraLayout& layout);

@@ -42,6 +42,53 @@ SampleRequest request_of(ModelInput prompt, SamplingParams params, SampleOptions
   return out;
 }
 
+using StatePtr = std::shared_ptr<engine::TrainerState>;
+
+/// What a new trainer is made of. The engine may go while this is under way.
+engine::Resumable<StatePtr> make_state(std::weak_ptr<engine::EngineCore> weak,
+                                       std::shared_ptr<const engine::LoraLayout> layout,
+                                       std::uint64_t seed) {
+  auto core = weak.lock();
+  if (!core) co_return engine::engine_went_away();
+  TINKER_CO_TRY(core->check_adapter(*layout));
+  const auto compute = core->compute();
+  core.reset();
+  auto packing = engine::Adapter::begin_create(*compute->model, layout, seed, *compute->threads);
+  while (packing.step()) co_yield packing.cut();
+  TINKER_CO_TRY(auto adapter, packing.take());
+  core = weak.lock();
+  if (!core) co_return engine::engine_went_away();
+  co_return std::make_shared<engine::TrainerState>(*core, std::move(adapter));
+}
+
+/// The same from a checkpoint.
+engine::Resumable<StatePtr> restore_state(std::weak_ptr<engine::EngineCore> weak,
+                                          engine::Resumable<engine::Checkpoint> reading) {
+  while (reading.step()) co_yield reading.cut();
+  TINKER_CO_TRY(auto saved, reading.take());
+  auto core = weak.lock();
+  if (!core) co_return engine::engine_went_away();
+  TINKER_CO_TRY(core->check_adapter(*saved.layout));
+  const auto compute = core->compute();
+  core.reset();
+  auto packing = engine::adapter_of(*compute, saved);
+  while (packing.step()) co_yield packing.cut();
+  TINKER_CO_TRY(auto adapter, packing.take());
+  core = weak.lock();
+  if (!core) co_return engine::engine_went_away();
+  co_return std::make_shared<engine::TrainerState>(
+      *core, std::move(adapter), std::move(saved.optimizer));
+}
+
+engine::Resumable<std::shared_ptr<const engine::Adapter>> restore_adapter(
+    std::shared_ptr<engine::Compute> compute, engine::Resumable<engine::Checkpoint> reading) {
+  while (reading.step()) co_yield reading.cut();
+  TINKER_CO_TRY(auto saved, reading.take());
+  auto packing = engine::adapter_of(*compute, saved);
+  while (packing.step()) co_yield packing.cut();
+  co_return packing.take();
+}
+
 }  // namespace
 
 Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOptions& options) {
@@ -108,74 +155,87 @@ Future<LocalTrainer> Engine::create_trainer_async(LoraConfig config) const {
                                             .train_unembed = config.train_unembed});
   if (!layout.ok()) return Made::ready(std::move(layout).error());
   const std::uint64_t seed = config.seed ? config.seed->bits() : core_->next_seed();
-  return core_->submit_once<LocalTrainer>(
-      {.name = "create_trainer", .options = options_, .tenant = tenant_},
-      core_->own_line(),
-      [weak = std::weak_ptr(core_), layout = *std::move(layout), seed, tenant = tenant_]()
-          -> Result<LocalTrainer> {
-        const auto core = weak.lock();
-        if (!core) return engine::engine_went_away();
-        TINKER_TRY(core->check_adapter(*layout));
-        auto adapter =
-            engine::Adapter::create(core->model(), layout, seed, *core->compute()->threads);
-        return LocalTrainer(core, std::make_shared<engine::TrainerState>(*core, std::move(adapter)))
-            .for_tenant(tenant);
-      });
+  auto start = [weak = std::weak_ptr(core_), layout = *std::move(layout), seed, tenant = tenant_] {
+    return engine::and_then<LocalTrainer>(
+        make_state(weak, layout, seed),
+        [weak, tenant](std::shared_ptr<engine::TrainerState> state) -> Result<LocalTrainer> {
+          auto core = weak.lock();
+          if (!core) return engine::engine_went_away();
+          return LocalTrainer(std::move(core), std::move(state)).for_tenant(tenant);
+        });
+  };
+  return core_->submit<LocalTrainer>(call("create_trainer"), core_->new_line(), std::move(start));
 }
 
 Result<LocalTrainer> Engine::load_trainer(const std::filesystem::path& folder,
                                           CheckpointParts parts) const {
-  TINKER_TRY(auto saved, engine::load_checkpoint(folder, core_->model().config(), parts));
-  auto make = [weak = std::weak_ptr(core_),
-               saved = std::move(saved),
-               tenant = tenant_]() mutable -> Result<LocalTrainer> {
-    const auto core = weak.lock();
-    if (!core) return engine::engine_went_away();
-    TINKER_TRY(core->check_adapter(*saved.layout));
-    auto adapter = engine::adapter_of(*core->compute(), saved);
-    auto state = std::make_shared<engine::TrainerState>(*core, std::move(adapter));
-    state->run.restore(state->run.adapter(), std::move(saved.optimizer));
-    return LocalTrainer(core, std::move(state)).for_tenant(tenant);
+  return engine::wait_for([&] { return load_trainer_async(folder, parts); });
+}
+
+Future<LocalTrainer> Engine::load_trainer_async(std::filesystem::path folder,
+                                                CheckpointParts parts) const {
+  const auto line = core_->new_line();
+  auto start = [weak = std::weak_ptr(core_),
+                read = core_->reader_of(line, std::move(folder), parts),
+                tenant = tenant_]() mutable {
+    return engine::and_then<LocalTrainer>(
+        restore_state(weak, read()),
+        [weak, tenant](std::shared_ptr<engine::TrainerState> state) -> Result<LocalTrainer> {
+          auto core = weak.lock();
+          if (!core) return engine::engine_went_away();
+          return LocalTrainer(std::move(core), std::move(state)).for_tenant(tenant);
+        });
   };
-  return engine::wait_for([&] {
-    return core_->submit_once<LocalTrainer>(
-        {.name = "load_trainer", .options = options_, .tenant = tenant_},
-        core_->own_line(),
-        std::move(make));
-  });
+  return core_->submit<LocalTrainer>(call("load_trainer"), line, std::move(start));
 }
 
 Result<AdapterSnapshot> Engine::load_snapshot(const std::filesystem::path& folder) const {
-  TINKER_TRY(auto saved,
-             engine::load_checkpoint(folder, core_->model().config(), CheckpointParts::weights));
-  auto make = [compute = core_->compute(),
-               saved = std::move(saved)]() mutable -> Result<AdapterSnapshot> {
-    return AdapterSnapshot(engine::adapter_of(*compute, saved));
+  return engine::wait_for([&] { return load_snapshot_async(folder); });
+}
+
+Future<AdapterSnapshot> Engine::load_snapshot_async(std::filesystem::path folder) const {
+  const auto line = core_->new_line();
+  auto start = [compute = core_->compute(),
+                read =
+                    core_->reader_of(line, std::move(folder), CheckpointParts::weights)]() mutable {
+    return engine::and_then<AdapterSnapshot>(
+        restore_adapter(compute, read()),
+        [](std::shared_ptr<const engine::Adapter> adapter) -> Result<AdapterSnapshot> {
+          return AdapterSnapshot(std::move(adapter));
+        });
   };
-  return engine::wait_for([&] {
-    return core_->submit_once<AdapterSnapshot>(
-        {.name = "load_snapshot", .options = options_, .tenant = tenant_},
-        core_->own_line(),
-        std::move(make));
-  });
+  return core_->submit<AdapterSnapshot>(call("load_snapshot"), line, std::move(start));
 }
 
 Result<void> Engine::export_merged(const AdapterSnapshot& from,
                                    const std::filesystem::path& folder,
                                    const ExportOptions& options) const {
-  const auto& source = core_->source();
-  TINKER_TRY(const auto base, engine::ModelFiles::open(source));
-  if (base.config() != core_->model().config())
-    return invalid(source.string() + " is no longer the model that was loaded");
-  // Threads of its own, so that others may compute with those of the engine.
-  engine::ThreadPool threads(core_->compute()->threads->size());
-  return engine::write_merged_model(
-      folder,
-      {.base = base,
-       .source = source,
-       .adapter = from.adapter_.get(),
-       .precision = options.precision.value_or(core_->options().precision)},
-      threads);
+  return engine::wait_for([&] { return export_merged_async(from, folder, options); });
+}
+
+Future<void> Engine::export_merged_async(AdapterSnapshot from, std::filesystem::path folder) const {
+  return export_merged_async(std::move(from), std::move(folder), ExportOptions());
+}
+
+Future<void> Engine::export_merged_async(AdapterSnapshot from,
+                                         std::filesystem::path folder,
+                                         ExportOptions options) const {
+  auto write = [compute = core_->compute(),
+                source = core_->source(),
+                precision = options.precision.value_or(core_->options().precision),
+                from = std::move(from),
+                folder = std::move(folder)]() -> Result<void> {
+    TINKER_TRY(const auto base, engine::ModelFiles::open(source));
+    if (base.config() != compute->model->config())
+      return invalid(source.string() + " is no longer the model that was loaded");
+    // Threads of its own, so that others may compute with those of the engine.
+    engine::ThreadPool threads(compute->threads->size());
+    return engine::write_merged_model(
+        folder,
+        {.base = base, .source = source, .adapter = from.adapter_.get(), .precision = precision},
+        threads);
+  };
+  return core_->submit_file_work(call("export_merged"), std::move(write));
 }
 
 Result<SampleResponse> Engine::sample(const ModelInput& prompt,
@@ -201,10 +261,14 @@ Future<SampleResponse> Engine::sample_async(ModelInput prompt,
                                             SampleOptions options) const {
   const std::uint64_t seed = params.seed ? params.seed->bits() : core_->next_seed();
   return core_->sample(
-      {.name = "sample", .options = options_, .tenant = tenant_},
+      call("sample"),
       {.adapter = std::move(from.adapter_),
        .request = request_of(std::move(prompt), std::move(params), std::move(options)),
        .seed = seed});
+}
+
+engine::EngineCall Engine::call(const char* name) const {
+  return {.name = name, .options = options_, .tenant = tenant_};
 }
 
 }  // namespace tinker

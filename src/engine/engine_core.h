@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -23,10 +24,11 @@ struct EngineCall {
   std::string name = {};  ///< What errors call it.
   CallOptions options = {};
   std::string tenant = {};
+  bool uses_passes = false;  ///< As `WorkOptions` have it.
 };
 
 /// The adapter of a checkpoint, packed. For the thread that computes.
-std::shared_ptr<const Adapter> adapter_of(const Compute& compute, Checkpoint& saved);
+Resumable<std::shared_ptr<const Adapter>> adapter_of(const Compute& compute, Checkpoint& saved);
 
 /// Waits for a call, which `submit()` makes. Inside a callback it makes none, because waiting there
 /// is refused.
@@ -63,53 +65,50 @@ class EngineCore {
     Promise<T> promise(callbacks_);
     auto future = promise.future();
     auto options = work_options(std::move(call), promise);
-    options.uses_passes = true;
     scheduler_.submit<T>(line, std::move(options), std::move(start), setter(std::move(promise)));
     return future;
   }
-  /// The same of a single step, which leaves the arrays of the passes alone.
+  /// The same of a single step.
   template <typename T>
   Future<T> submit_once(EngineCall call, LineId line, UniqueFunction<Result<T>()> f) {
-    Promise<T> promise(callbacks_);
-    auto future = promise.future();
-    auto options = work_options(std::move(call), promise);
-    scheduler_.submit<T>(
-        line, std::move(options), one_step(std::move(f)), setter(std::move(promise)));
-    return future;
+    return submit<T>(
+        std::move(call), line, [f = std::move(f)]() mutable { return once<T>(std::move(f)); });
   }
-  /// A single step, and then something that takes long but computes nothing, on a thread of its
-  /// own: the future is that of the latter.
+  /// Work in a line, and then something that takes long but computes nothing, on the thread for
+  /// files: the future is that of the latter. It is not begun once the call is stopped or late, and
+  /// goes on to its end once it is begun.
   template <typename T>
   Future<void> submit_then(EngineCall call,
                            LineId line,
-                           UniqueFunction<Result<T>()> f,
+                           UniqueFunction<Resumable<T>()> start,
                            UniqueFunction<Result<void>(T)> then) {
     Promise<void> promise(callbacks_);
     auto future = promise.future();
     auto options = work_options(std::move(call), promise);
-    scheduler_.submit<T>(line,
-                         std::move(options),
-                         one_step(std::move(f)),
-                         [files = files_, promise = std::move(promise), then = std::move(then)](
-                             Result<T> result) mutable {
-                           if (!result.ok()) return promise.set(std::move(result).error());
-                           files->post([value = *std::move(result),
-                                        promise = std::move(promise),
-                                        then = std::move(then)]() mutable {
-                             try {
-                               promise.set(then(std::move(value)));
-                             } catch (...) {
-                               promise.set(error_in_flight());
-                             }
-                           });
-                         });
+    auto finish = [files = files_,
+                   promise = std::move(promise),
+                   then = std::move(then),
+                   ticket = options](Result<T> result) mutable {
+      if (!result.ok()) return promise.set(std::move(result).error());
+      files->post([value = *std::move(result),
+                   promise = std::move(promise),
+                   then = std::move(then),
+                   ticket = std::move(ticket)]() mutable {
+        write(promise, ticket, [&] { return then(std::move(value)); });
+      });
+    };
+    scheduler_.submit<T>(line, std::move(options), std::move(start), std::move(finish));
     return future;
   }
+  /// Something that computes nothing, on the thread for files.
+  Future<void> submit_file_work(EngineCall call, UniqueFunction<Result<void>()> work);
+  /// For work of this line that reads a checkpoint first. Fails as `load_checkpoint` does.
+  [[nodiscard]] UniqueFunction<Resumable<Checkpoint>()> reader_of(LineId line,
+                                                                  std::filesystem::path folder,
+                                                                  CheckpointParts parts) const;
   Future<SampleResponse> sample(EngineCall call, SampleJob job);
 
   [[nodiscard]] LineId new_line() noexcept { return scheduler_.new_line(); }
-  /// For what belongs to no trainer.
-  [[nodiscard]] LineId own_line() const noexcept { return own_line_; }
   std::uint64_t next_seed();
   /// Fails if there is no memory for an adapter and its gradients.
   [[nodiscard]] Result<void> check_adapter(const LoraLayout& layout) const;
@@ -126,7 +125,7 @@ class EngineCore {
     explicit Stop(const std::stop_token& token) : link(token, Request{source}) {}
     struct Request {
       std::stop_source source;
-      void operator()() noexcept { source.request_stop(); }
+      void operator()() const noexcept { source.request_stop(); }
     };
     std::stop_source source;
     std::stop_callback<Request> link;
@@ -139,9 +138,16 @@ class EngineCore {
       promise.set(std::move(result));
     };
   }
-  template <typename T>
-  static UniqueFunction<Resumable<T>()> one_step(UniqueFunction<Result<T>()> f) {
-    return [f = std::move(f)]() mutable { return once<T>(std::move(f)); };
+  /// Why a call that was to write is over before it has begun to.
+  static std::optional<Error> end_of(const WorkOptions& ticket);
+  template <typename F>
+  static void write(Promise<void>& promise, const WorkOptions& ticket, F&& work) {
+    if (auto why = end_of(ticket)) return promise.set(*std::move(why));
+    try {
+      promise.set(work());
+    } catch (...) {
+      promise.set(error_in_flight());
+    }
   }
 
   EngineOptions options_;
@@ -153,7 +159,6 @@ class EngineCore {
   detail::Mutex mutex_;
   Rng rng_ TINKER_GUARDED_BY(mutex_) = Rng::from_entropy();
   Scheduler scheduler_;  // ends before what it uses
-  LineId own_line_;
 };
 
 template <typename T>
@@ -162,7 +167,8 @@ WorkOptions EngineCore::work_options(EngineCall call, Promise<T>& promise) {
   promise.on_cancel([stop] { stop->source.request_stop(); });
   WorkOptions out = {.name = std::move(call.name),
                      .tenant = std::move(call.tenant),
-                     .stop = stop->source.get_token()};
+                     .stop = stop->source.get_token(),
+                     .uses_passes = call.uses_passes};
   if (call.options.deadline)
     out.deadline = async::time_after(Clock::system().now(), *call.options.deadline);
   return out;
@@ -171,8 +177,13 @@ WorkOptions EngineCore::work_options(EngineCall call, Promise<T>& promise) {
 /// What the handles of one trainer share. Work that is under way owns it, and not the engine, with
 /// which it ends.
 struct TrainerState {
-  TrainerState(EngineCore& core, std::shared_ptr<const Adapter> adapter)
-      : run(core.compute(), std::move(adapter), core.options().training_bytes),
+  TrainerState(EngineCore& core,
+               std::shared_ptr<const Adapter> adapter,
+               OptimizerState optimizer = {})
+      : run(core.compute(),
+            std::move(adapter),
+            core.options().training_bytes,
+            std::move(optimizer)),
         line(core.new_line()) {}
 
   TrainingRun run;  // of the thread that computes

@@ -30,9 +30,12 @@ UniqueFunction<engine::Resumable<Output>()> pass_over(std::vector<Datum> data,
 
 /// A step of `AdamParams` or `MuonParams`, if there is memory for it.
 template <typename Params>
-Result<OptimStepResponse> take_step(engine::TrainingRun& run, const Params& params) {
-  TINKER_TRY(engine::check_room("a step", run.bytes_of_step(), engine::available_memory()));
-  return run.step(params);
+engine::Resumable<OptimStepResponse> take_step(std::shared_ptr<TrainerState> state, Params params) {
+  auto& run = state->run;
+  TINKER_CO_TRY(engine::check_room("a step", run.bytes_of_step(), engine::available_memory()));
+  auto steps = run.step(params);
+  while (steps.step()) co_yield steps.cut();
+  co_return steps.take();
 }
 
 /// What a checkpoint is written from.
@@ -40,6 +43,39 @@ struct Saved {
   std::shared_ptr<const engine::Adapter> adapter = {};
   std::optional<engine::OptimizerState> optimizer = {};
 };
+
+/// Copied, so that others may compute while it is written.
+engine::Resumable<Saved> copy_to_save(std::shared_ptr<TrainerState> state, CheckpointParts parts) {
+  const auto& run = state->run;
+  Saved out = {.adapter = run.adapter()};
+  if (parts == CheckpointParts::weights_and_optimizer) {
+    TINKER_CO_TRY(engine::check_room("a copy of the optimizer's state, to be saved,",
+                                     engine::bytes_of(run.optimizer()),
+                                     engine::available_memory()));
+    auto copying = engine::copy_of(run.optimizer(), run.threads());
+    while (copying.step()) co_yield engine::Cut::between;
+    TINKER_CO_TRY(out.optimizer, copying.take());
+  }
+  co_return std::move(out);
+}
+
+engine::Resumable<void> load_into(std::shared_ptr<TrainerState> state,
+                                  std::shared_ptr<engine::Compute> compute,
+                                  std::filesystem::path folder,
+                                  engine::Resumable<engine::Checkpoint> reading) {
+  while (reading.step()) co_yield reading.cut();
+  TINKER_CO_TRY(auto saved, reading.take());
+  auto& run = state->run;
+  const auto same =
+      engine::check_same_shape(saved.layout->config(), run.adapter()->layout().config());
+  if (!same.ok()) co_return same.error().with_context(folder.string());
+  auto packing = engine::adapter_of(*compute, saved);
+  while (packing.step()) co_yield packing.cut();
+  TINKER_CO_TRY(auto adapter, packing.take());
+  auto restoring = run.restore(std::move(adapter), std::move(saved.optimizer));
+  while (restoring.step()) co_yield engine::Cut::committed;
+  co_return restoring.take();
+}
 
 }  // namespace
 
@@ -77,13 +113,13 @@ Future<Output> LocalTrainer::forward_async(std::vector<Datum> data,
                                            LossFnConfig config) const {
   auto made = engine::TokenLoss::create(loss, config);
   if (!made.ok()) return Future<Output>::ready(std::move(made).error());
-  return core_->submit(call("forward"),
+  return core_->submit(pass("forward"),
                        state_->line,
                        pass_over(std::move(data), *std::move(made), Pass::forward, state_));
 }
 
 Future<Output> LocalTrainer::forward_async(std::vector<Datum> data, loss::Formula formula) const {
-  return core_->submit(call("forward"),
+  return core_->submit(pass("forward"),
                        state_->line,
                        pass_over(std::move(data), std::move(formula), Pass::forward, state_));
 }
@@ -109,7 +145,7 @@ Future<Output> LocalTrainer::forward_backward_async(std::vector<Datum> data,
   auto made = engine::TokenLoss::create(loss, config);
   if (!made.ok()) return Future<Output>::ready(std::move(made).error());
   return core_->submit(
-      call("forward_backward"),
+      pass("forward_backward"),
       state_->line,
       pass_over(std::move(data), *std::move(made), Pass::forward_backward, state_));
 }
@@ -117,7 +153,7 @@ Future<Output> LocalTrainer::forward_backward_async(std::vector<Datum> data,
 Future<Output> LocalTrainer::forward_backward_async(std::vector<Datum> data,
                                                     loss::Formula formula) const {
   return core_->submit(
-      call("forward_backward"),
+      pass("forward_backward"),
       state_->line,
       pass_over(std::move(data), std::move(formula), Pass::forward_backward, state_));
 }
@@ -129,16 +165,16 @@ Result<OptimStepResponse> LocalTrainer::optim_step(const AdamParams& params) con
 }
 
 Future<OptimStepResponse> LocalTrainer::optim_step_async(const AdamParams& params) const {
-  return core_->submit_once<OptimStepResponse>(
+  return core_->submit<OptimStepResponse>(
       call("optim_step"), state_->line, [state = state_, params] {
-        return take_step(state->run, params);
+        return take_step(state, params);
       });
 }
 
 Future<OptimStepResponse> LocalTrainer::muon_step(const MuonParams& params) const {
-  return core_->submit_once<OptimStepResponse>(
+  return core_->submit<OptimStepResponse>(
       call("optim_step"), state_->line, [state = state_, params] {
-        return take_step(state->run, params);
+        return take_step(state, params);
       });
 }
 
@@ -165,11 +201,9 @@ Result<void> LocalTrainer::discard_gradients() const {
 }
 
 Future<void> LocalTrainer::discard_gradients_async() const {
-  return core_->submit_once<void>(
-      call("discard_gradients"), state_->line, [state = state_]() -> Result<void> {
-        state->run.discard_gradients();
-        return {};
-      });
+  return core_->submit<void>(call("discard_gradients"), state_->line, [state = state_] {
+    return state->run.discard_gradients();
+  });
 }
 
 // ---- what it takes, and what it is ----
@@ -212,16 +246,10 @@ Result<void> LocalTrainer::save(const std::filesystem::path& folder, CheckpointP
 }
 
 Future<void> LocalTrainer::save_async(std::filesystem::path folder, CheckpointParts parts) const {
-  // Copied, so that others may compute while it is written.
-  const bool has_optimizer = parts == CheckpointParts::weights_and_optimizer;
   return core_->submit_then<Saved>(
       call("save"),
       state_->line,
-      [state = state_, has_optimizer]() -> Result<Saved> {
-        Saved out = {.adapter = state->run.adapter()};
-        if (has_optimizer) out.optimizer = engine::copy_of(state->run.optimizer());
-        return out;
-      },
+      [state = state_, parts] { return copy_to_save(state, parts); },
       [folder = std::move(folder), source = core_->source().string()](Saved saved) {
         const auto* const optimizer = saved.optimizer ? &*saved.optimizer : nullptr;
         return engine::save_checkpoint(folder, *saved.adapter, optimizer, source);
@@ -229,24 +257,23 @@ Future<void> LocalTrainer::save_async(std::filesystem::path folder, CheckpointPa
 }
 
 Result<void> LocalTrainer::load(const std::filesystem::path& folder, CheckpointParts parts) const {
-  TINKER_TRY(auto saved, engine::load_checkpoint(folder, core_->model().config(), parts));
-  auto restore = [state = state_,
-                  core = core_->compute(),
-                  folder,
-                  saved = std::move(saved)]() mutable -> Result<void> {
-    auto& run = state->run;
-    const auto same =
-        engine::check_same_shape(saved.layout->config(), run.adapter()->layout().config());
-    if (!same.ok()) return same.error().with_context(folder.string());
-    run.restore(engine::adapter_of(*core, saved), std::move(saved.optimizer));
-    return {};
-  };
-  return wait_for(
-      [&] { return core_->submit_once<void>(call("load"), state_->line, std::move(restore)); });
+  return wait_for([&] { return load_async(folder, parts); });
+}
+
+Future<void> LocalTrainer::load_async(std::filesystem::path folder, CheckpointParts parts) const {
+  auto start = [state = state_,
+                compute = core_->compute(),
+                read = core_->reader_of(state_->line, folder, parts),
+                folder]() mutable { return load_into(state, compute, folder, read()); };
+  return core_->submit<void>(call("load"), state_->line, std::move(start));
 }
 
 engine::EngineCall LocalTrainer::call(const char* name) const {
   return {.name = name, .options = options_, .tenant = tenant_};
+}
+
+engine::EngineCall LocalTrainer::pass(const char* name) const {
+  return {.name = name, .options = options_, .tenant = tenant_, .uses_passes = true};
 }
 
 }  // namespace tinker

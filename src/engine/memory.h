@@ -80,7 +80,8 @@ class AlignedBytes {
 class Floats {
  public:
   Floats() = default;
-  explicit Floats(std::size_t count) : bytes_(count * sizeof(float)) {}
+  explicit Floats(std::size_t count, Zeroed zeroed = Zeroed::at_once)
+      : bytes_(count * sizeof(float), zeroed) {}
   [[nodiscard]] float* data() const noexcept { return reinterpret_cast<float*>(bytes_.data()); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size() / sizeof(float); }
   [[nodiscard]] std::span<float> span() const noexcept { return {data(), size()}; }

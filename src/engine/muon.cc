@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
+
+#include "engine/parts.h"
 
 // A factor is U: (rank, columns), as the parameters have it; B lies transposed, and what is done to
 // it does not mind. The iteration X <- (a + b S + c S^2) X with S = X X^T multiplies X by
@@ -22,6 +23,8 @@ constexpr int kIterations = 5;
 
 // Columns of a factor that are looked at together: they stay in the cache.
 constexpr std::size_t kBlock = 512;
+// Factors that one step updates.
+constexpr std::size_t kFactorsOfStep = 16;
 
 using Square = std::vector<double>;  // (rank, rank)
 
@@ -70,12 +73,13 @@ Square orthogonaliser(Square s, std::size_t rank) {
   return out;
 }
 
-/// A factor, its gradients and its momentum before the step.
+/// A factor, its gradients, its momentum and itself before the step, and where it goes.
 struct Factor {
   std::size_t rank = 0;
   std::size_t columns = 0;
   const float* g = nullptr;
-  float* m = nullptr;
+  const float* m = nullptr;
+  const float* before = nullptr;
   float* values = nullptr;
 };
 
@@ -105,11 +109,6 @@ void read_block(const Factor& factor,
     for (std::size_t i = 0; i < count; ++i)
       u[r * kBlock + i] = momentum_after(settings, momentum_after(settings, m[i], g[i]), g[i]);
   }
-}
-
-void update_momentum(const Factor& factor, const Settings& settings) noexcept {
-  for (std::size_t i = 0; i < factor.rank * factor.columns; ++i)
-    factor.m[i] = momentum_after(settings, factor.m[i], factor.g[i]);
 }
 
 /// The parameters, not the momentum.
@@ -146,9 +145,10 @@ void update(const Factor& factor, const Settings& settings) {
         const auto weight = static_cast<float>(scale * by[i * rank + k]);
         for (std::size_t j = 0; j < count; ++j) change[j] += weight * u[k * kBlock + j];
       }
+      const float* const before = factor.before + i * factor.columns + begin;
       float* const values = factor.values + i * factor.columns + begin;
       for (std::size_t j = 0; j < count; ++j) {
-        values[j] -= settings.decay * values[j];
+        values[j] = before[j] - settings.decay * before[j];
         values[j] -= change[j];
       }
     }
@@ -164,17 +164,19 @@ Result<void> check(const MuonParams& params) {
 
 }  // namespace
 
-Result<StepReport> muon_step(const Model& model,
-                             ThreadPool& threads,
-                             const Adapter& adapter,
-                             std::span<const float> gradients,
-                             const MuonParams& params,
-                             MuonState& state) {
-  TINKER_TRY(check(params));
-  TINKER_TRY(const double norm, checked_norm(model.kernels(), threads, gradients, state.step + 1));
+Resumable<StepReport> muon_step(const Model& model,
+                                ThreadPool& threads,
+                                const Adapter& adapter,
+                                std::span<const float> gradients,
+                                MuonParams params,
+                                MuonState& state) {
+  TINKER_CO_TRY(check(params));
+  auto summing = checked_norm(model.kernels(), threads, gradients, state.step + 1);
+  while (summing.step()) co_yield Cut::between;
+  TINKER_CO_TRY(const double norm, summing.take());
   const std::size_t n = gradients.size();
   const bool is_first = state.m.size() != n;
-  Floats first(is_first ? n : 0);
+  Floats first(is_first ? n : 0, Zeroed::on_use);
   const Settings settings = {
       .learning_rate = params.learning_rate,
       .momentum = static_cast<float>(params.momentum),
@@ -182,14 +184,14 @@ Result<StepReport> muon_step(const Model& model,
       .decay = static_cast<float>(params.learning_rate * params.weight_decay),
       .gradient_scale = clipping_scale(norm, params.grad_clip_norm),
   };
-  Floats values(n);
-  std::memcpy(values.data(), adapter.values().data(), n * sizeof(float));
+  Floats values(n, Zeroed::on_use);
   std::vector<Factor> factors;
   const auto add = [&](std::size_t begin, std::size_t columns) {
     factors.push_back({.rank = adapter.layout().config().rank,
                        .columns = columns,
                        .g = gradients.data() + begin,
                        .m = (is_first ? first : state.m).data() + begin,
+                       .before = adapter.values().data() + begin,
                        .values = values.data() + begin});
   };
   for (const auto& module : adapter.layout().modules()) {
@@ -198,16 +200,28 @@ Result<StepReport> muon_step(const Model& model,
   }
   // The longest first, so that no thread is left alone with it.
   std::ranges::sort(factors, std::ranges::greater(), &Factor::columns);
-  threads.run(factors.size(),
-              [&](std::size_t index, std::size_t /*thread*/) { update(factors[index], settings); });
-  auto moved = Adapter::with_values(model, adapter.shared_layout(), std::move(values), threads);
-  // Nothing can fail any more.
-  threads.run(factors.size(), [&](std::size_t index, std::size_t /*thread*/) {
-    update_momentum(factors[index], settings);
-  });
+  for (std::size_t done = 0; done < factors.size(); done += kFactorsOfStep) {
+    const auto some =
+        std::span(factors).subspan(done).first(std::min(kFactorsOfStep, factors.size() - done));
+    threads.run(some.size(),
+                [&](std::size_t i, std::size_t /*thread*/) { update(some[i], settings); });
+    co_yield Cut::between;
+  }
+  auto packing =
+      Adapter::begin_with_values(model, adapter.shared_layout(), std::move(values), threads);
+  while (packing.step()) co_yield Cut::between;
+  TINKER_CO_TRY(auto moved, packing.take());
+  const Floats& m = is_first ? first : state.m;
+  for (std::size_t done = 0; done < n; done += kNumbersOfStep) {
+    for_parts(threads, done, n, [&](std::size_t at, std::size_t count) {
+      for (std::size_t i = at; i < at + count; ++i)
+        m[i] = momentum_after(settings, m[i], gradients[i]);
+    });
+    co_yield Cut::committed;
+  }
   if (is_first) state.m = std::move(first);
   ++state.step;
-  return StepReport{.adapter = std::move(moved), .gradient_norm = norm};
+  co_return StepReport{.adapter = std::move(moved), .gradient_norm = norm};
 }
 
 }  // namespace tinker::engine

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "engine/parts.h"
 
 namespace tinker::engine {
 namespace {
-
-// Parameters that are one unit of work, and one part of a norm.
-constexpr std::size_t kPart = 4096;
 
 Result<void> check(const AdamParams& params) {
   TINKER_TRY(check_finite("learning_rate", params.learning_rate));
@@ -58,16 +56,33 @@ std::string_view family_of(const OptimizerState& state) noexcept {
   return std::holds_alternative<AdamState>(state) ? "adamw" : "muon";
 }
 
-OptimizerState copy_of(const OptimizerState& state) {
-  const auto copy = [](const Floats& values) {
-    Floats out(values.size());
-    std::ranges::copy(values.span(), out.data());
-    return out;
-  };
-  if (const auto* const adam = std::get_if<AdamState>(&state))
-    return AdamState{.m = copy(adam->m), .v = copy(adam->v), .step = adam->step};
-  const auto& muon = std::get<MuonState>(state);
-  return MuonState{.m = copy(muon.m), .step = muon.step};
+std::size_t bytes_of(const OptimizerState& state) noexcept {
+  const auto* const adam = std::get_if<AdamState>(&state);
+  const std::size_t numbers =
+      adam != nullptr ? adam->m.size() + adam->v.size() : std::get_if<MuonState>(&state)->m.size();
+  return numbers * sizeof(float);
+}
+
+Resumable<OptimizerState> copy_of(const OptimizerState& state, ThreadPool& threads) {
+  const auto* const adam = std::get_if<AdamState>(&state);
+  const auto* const muon = std::get_if<MuonState>(&state);
+  const Floats& m = adam != nullptr ? adam->m : muon->m;
+  const Floats none;
+  const Floats& v = adam != nullptr ? adam->v : none;
+  Floats copy_of_m(m.size(), Zeroed::on_use);
+  Floats copy_of_v(v.size(), Zeroed::on_use);
+  for (const auto& [from, to] : {std::pair(&m, &copy_of_m), std::pair(&v, &copy_of_v)}) {
+    for (std::size_t done = 0; done < from->size(); done += kNumbersOfStep) {
+      for_parts(threads, done, from->size(), [&](std::size_t at, std::size_t count) {
+        std::copy_n(from->data() + at, count, to->data() + at);
+      });
+      co_yield Cut::between;
+    }
+  }
+  if (adam == nullptr)
+    co_return OptimizerState(MuonState{.m = std::move(copy_of_m), .step = muon->step});
+  co_return OptimizerState(
+      AdamState{.m = std::move(copy_of_m), .v = std::move(copy_of_v), .step = adam->step});
 }
 
 Error refuse_setting(std::string_view name, double value, std::string_view expected) {
@@ -95,81 +110,96 @@ Result<void> check_clipping(double grad_clip_norm) {
   return refuse_setting("grad_clip_norm", grad_clip_norm, "at least 0");
 }
 
-double norm_of(const Kernels& kernels, ThreadPool& threads, std::span<const float> values) {
+Resumable<double> norm_of(const Kernels& kernels,
+                          ThreadPool& threads,
+                          std::span<const float> values) {
   std::vector<float> parts((values.size() + kPart - 1) / kPart);
-  threads.run(parts.size(), [&](std::size_t i, std::size_t /*thread*/) {
-    const std::size_t begin = i * kPart;
-    parts[i] =
-        kernels.sum_of_squares(values.data() + begin, std::min(kPart, values.size() - begin));
-  });
+  for (std::size_t done = 0; done < values.size(); done += kNumbersOfStep) {
+    for_parts(threads, done, values.size(), [&](std::size_t at, std::size_t count) {
+      parts[at / kPart] = kernels.sum_of_squares(values.data() + at, count);
+    });
+    co_yield Cut::between;
+  }
   double sum = 0;
   for (const float part : parts) sum += static_cast<double>(part);
-  return std::sqrt(sum);
+  co_return std::sqrt(sum);
 }
 
-Result<double> checked_norm(const Kernels& kernels,
-                            ThreadPool& threads,
-                            std::span<const float> gradients,
-                            std::int64_t step) {
-  const double norm = norm_of(kernels, threads, gradients);
-  if (std::isfinite(norm)) return norm;
-  return Error{.code = ErrorCode::invalid_argument,
-               .message = base::concat(
-                   "step ",
-                   step,
-                   ": the norm of the gradients is ",
-                   norm,
-                   "; nothing was changed, and discard_gradients() forgets these gradients")};
+Resumable<double> checked_norm(const Kernels& kernels,
+                               ThreadPool& threads,
+                               std::span<const float> gradients,
+                               std::int64_t step) {
+  auto summing = norm_of(kernels, threads, gradients);
+  while (summing.step()) co_yield Cut::between;
+  TINKER_CO_TRY(const double norm, summing.take());
+  if (std::isfinite(norm)) co_return norm;
+  co_return Error{.code = ErrorCode::invalid_argument,
+                  .message = base::concat(
+                      "step ",
+                      step,
+                      ": the norm of the gradients is ",
+                      norm,
+                      "; nothing was changed, and discard_gradients() forgets these gradients")};
 }
 
 float clipping_scale(double norm, double limit) {
   return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + 1e-6))) : 1.0F;
 }
 
-Result<StepReport> adam_step(const Model& model,
-                             ThreadPool& threads,
-                             const Adapter& adapter,
-                             std::span<const float> gradients,
-                             const AdamParams& params,
-                             AdamState& state) {
-  TINKER_TRY(check(params));
+Resumable<StepReport> adam_step(const Model& model,
+                                ThreadPool& threads,
+                                const Adapter& adapter,
+                                std::span<const float> gradients,
+                                AdamParams params,
+                                AdamState& state) {
+  TINKER_CO_TRY(check(params));
   const auto& kernels = model.kernels();
-  TINKER_TRY(const double norm, checked_norm(kernels, threads, gradients, state.step + 1));
+  auto summing = checked_norm(kernels, threads, gradients, state.step + 1);
+  while (summing.step()) co_yield Cut::between;
+  TINKER_CO_TRY(const double norm, summing.take());
   const std::size_t n = gradients.size();
   const bool is_first = state.m.size() != n;
   AdamState first;
-  if (is_first) first = {.m = Floats(n), .v = Floats(n)};
+  if (is_first) first = {.m = Floats(n, Zeroed::on_use), .v = Floats(n, Zeroed::on_use)};
   const AdamState& moments = is_first ? first : state;
   const AdamStep step = step_of(params, state.step + 1, norm);
-  const auto for_parts = [&](auto f) {
-    threads.run((n + kPart - 1) / kPart, [&](std::size_t i, std::size_t /*thread*/) {
-      f(i * kPart, std::min(kPart, n - i * kPart));
-    });
-  };
   // The parameters first, with moments that are forgotten; then the moments, once nothing can fail
   // any more. That takes less than a copy of them.
-  Floats values(n);
-  std::ranges::copy(adapter.values(), values.data());
-  for_parts([&](std::size_t at, std::size_t count) {
-    Part m;
-    Part v;
-    std::copy_n(moments.m.data() + at, count, m.data());
-    std::copy_n(moments.v.data() + at, count, v.data());
-    kernels.adam(step, count, gradients.data() + at, values.data() + at, m.data(), v.data());
-  });
-  auto moved = Adapter::with_values(model, adapter.shared_layout(), std::move(values), threads);
-  for_parts([&](std::size_t at, std::size_t count) {
-    Part x;
-    std::copy_n(adapter.values().data() + at, count, x.data());
-    kernels.adam(
-        step, count, gradients.data() + at, x.data(), moments.m.data() + at, moments.v.data() + at);
-  });
+  Floats values(n, Zeroed::on_use);
+  for (std::size_t done = 0; done < n; done += kNumbersOfStep) {
+    for_parts(threads, done, n, [&](std::size_t at, std::size_t count) {
+      Part m;
+      Part v;
+      std::copy_n(moments.m.data() + at, count, m.data());
+      std::copy_n(moments.v.data() + at, count, v.data());
+      std::copy_n(adapter.values().data() + at, count, values.data() + at);
+      kernels.adam(step, count, gradients.data() + at, values.data() + at, m.data(), v.data());
+    });
+    co_yield Cut::between;
+  }
+  auto packing =
+      Adapter::begin_with_values(model, adapter.shared_layout(), std::move(values), threads);
+  while (packing.step()) co_yield Cut::between;
+  TINKER_CO_TRY(auto moved, packing.take());
+  for (std::size_t done = 0; done < n; done += kNumbersOfStep) {
+    for_parts(threads, done, n, [&](std::size_t at, std::size_t count) {
+      Part x;
+      std::copy_n(adapter.values().data() + at, count, x.data());
+      kernels.adam(step,
+                   count,
+                   gradients.data() + at,
+                   x.data(),
+                   moments.m.data() + at,
+                   moments.v.data() + at);
+    });
+    co_yield Cut::committed;
+  }
   if (is_first) {
     state.m = std::move(first.m);
     state.v = std::move(first.v);
   }
   ++state.step;
-  return StepReport{.adapter = std::move(moved), .gradient_norm = norm};
+  co_return StepReport{.adapter = std::move(moved), .gradient_norm = norm};
 }
 
 }  // namespace tinker::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -8,6 +9,7 @@
 
 #include "engine/adapter.h"
 #include "engine/memory.h"
+#include "engine/resumable.h"
 #include "tinker/result.h"
 #include "tinker/types/optimizer.h"
 
@@ -32,7 +34,9 @@ std::int64_t steps_of(const OptimizerState& state);
 /// "adamw" or "muon"
 std::string_view family_of(const OptimizerState& state) noexcept;
 
-OptimizerState copy_of(const OptimizerState& state);
+/// What a copy of it takes.
+std::size_t bytes_of(const OptimizerState& state) noexcept;
+Resumable<OptimizerState> copy_of(const OptimizerState& state, ThreadPool& threads);
 
 /// What a step did.
 struct StepReport {
@@ -41,14 +45,16 @@ struct StepReport {
 };
 
 /// Euclidean norm, in the same order on every machine.
-double norm_of(const Kernels& kernels, ThreadPool& threads, std::span<const float> values);
+Resumable<double> norm_of(const Kernels& kernels,
+                          ThreadPool& threads,
+                          std::span<const float> values);
 
 /// The norm of the gradients that step number `step` would use. Fails with `invalid_argument` for
 /// one that is not finite.
-Result<double> checked_norm(const Kernels& kernels,
-                            ThreadPool& threads,
-                            std::span<const float> gradients,
-                            std::int64_t step);
+Resumable<double> checked_norm(const Kernels& kernels,
+                               ThreadPool& threads,
+                               std::span<const float> gradients,
+                               std::int64_t step);
 /// What gradients of this norm are multiplied by; as torch does it. A `limit` of 0 is none.
 float clipping_scale(double norm, double limit);
 
@@ -63,13 +69,13 @@ Result<void> check_decay(double learning_rate, double weight_decay);
 Result<void> check_clipping(double grad_clip_norm);
 
 /// One step of AdamW, as torch computes it. Fails with `invalid_argument` for settings that make no
-/// sense and for gradients that are not finite. Then, and if there is no memory for it, the state
-/// is as it was.
-Result<StepReport> adam_step(const Model& model,
-                             ThreadPool& threads,
-                             const Adapter& adapter,
-                             std::span<const float> gradients,
-                             const AdamParams& params,
-                             AdamState& state);
+/// sense and for gradients that are not finite. Then, if there is no memory for it, and if it is
+/// dropped before `Cut::committed`, the state is as it was.
+Resumable<StepReport> adam_step(const Model& model,
+                                ThreadPool& threads,
+                                const Adapter& adapter,
+                                std::span<const float> gradients,
+                                AdamParams params,
+                                AdamState& state);
 
 }  // namespace tinker::engine

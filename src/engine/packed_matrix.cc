@@ -36,9 +36,15 @@ PackedMatrix::RowPlace PackedMatrix::place_of(std::size_t row) const noexcept {
 }
 
 void PackedMatrix::set_row(std::size_t row, std::span<const float> values) {
-  TINKER_CHECK(row < n_ && values.size() == k_);
-  const auto place = place_of(row);
-  for (std::size_t i = 0; i < k_; ++i) {
+  TINKER_CHECK(values.size() == k_);
+  set_columns(row, 0, values);
+}
+
+void PackedMatrix::set_columns(std::size_t row, std::size_t first, std::span<const float> values) {
+  TINKER_CHECK(row < n_ && first % 2 == 0 && first + values.size() <= k_);
+  auto place = place_of(row);
+  place.begin += first / group_ * place.step;
+  for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t at = place.begin + i / group_ * place.step + i % group_;
     if (element_bytes_ == sizeof(float)) {
       reinterpret_cast<float*>(data_.data())[at] = values[i];

@@ -38,6 +38,8 @@ class PackedMatrix {
 
   /// Different rows may be set from different threads.
   void set_row(std::size_t row, std::span<const float> values);
+  /// Some columns of a row, from an even one on.
+  void set_columns(std::size_t row, std::size_t first, std::span<const float> values);
   void read_row(std::size_t row, std::span<float> out) const;
   /// Copies the panel `index` of the transpose of `other`, of as many of its rows as this has
   /// columns, from the panel `first_panel` on.

@@ -12,8 +12,10 @@ namespace tinker::engine {
 
 /// Where a computation stops, so that something else may come in between.
 enum class Cut {
-  inside,   ///< It goes on with what is in the arrays of the passes: nobody else may use those.
-  between,  ///< It left nothing there.
+  inside,     ///< It goes on with what is in the arrays of the passes: nobody else may use those.
+  between,    ///< It left nothing there.
+  waiting,    ///< The same, and it cannot go on before something else has happened.
+  committed,  ///< The same as between, but from here on it neither fails nor can be undone.
 };
 
 /// The error of an exception in flight; call it in a handler only.
@@ -86,5 +88,13 @@ class [[nodiscard]] Resumable {
 
   std::coroutine_handle<promise_type> handle_;
 };
+
+/// Some steps, and f(what came of them) with the last one.
+template <typename T, typename From, typename F>
+Resumable<T> and_then(Resumable<From> steps, F f) {
+  while (steps.step()) co_yield steps.cut();
+  TINKER_CO_TRY(auto value, steps.take());
+  co_return f(std::move(value));
+}
 
 }  // namespace tinker::engine

@@ -67,9 +67,16 @@ void Sampler::release(Sequence& sequence) {
 bool Sampler::step(std::size_t prompt_rows) {
   plan_chunks(prompt_rows);
   if (chunks_.empty()) return !requests_.empty();
-  fill_batch();
-  compute_layers();
-  compute_heads();
+  try {
+    fill_batch();
+    compute_layers();
+    compute_heads();
+  } catch (...) {  // no memory: computed again by the next step
+    for (const auto& chunk : chunks_) {
+      if (!chunk.sequence->is_over) chunk.sequence->computed = chunk.first;
+    }
+    throw;
+  }
   finish_requests();
   return !requests_.empty();
 }
@@ -302,13 +309,30 @@ void Sampler::compute_heads() {
           std::span<const float>(logits_.row(i), config.vocab_size),
           is_prompt ? 1.0 : need.sequence->request->asked.sampling_params.temperature);
     });
-    for (std::size_t i = 0; i < count; ++i) use_row(needed_[begin + i], *distributions[i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& need = needed_[begin + i];
+      try {
+        use_row(need, *distributions[i]);
+      } catch (...) {  // no memory for what this one asks for
+        fail(*need.sequence->request, error_in_flight());
+      }
+    }
+  }
+}
+
+void Sampler::fail(Request& request, Error why) {
+  request.failure = std::move(why);
+  request.has_begun = true;
+  for (const auto& sequence : request.sequences) {
+    release(*sequence);
+    sequence->is_over = true;
   }
 }
 
 void Sampler::use_row(const Needed& need, const Distribution& distribution) {
   auto& sequence = *need.sequence;
   auto& request = *sequence.request;
+  if (sequence.is_over) return;
   if (need.position + 1 < sequence.tokens.size()) {
     score(request, need.position + 1, distribution);
     return;
@@ -445,28 +469,35 @@ void Sampler::finish_requests() {
     if (found == requests_.end()) return;
     const auto request = std::move(*found);
     requests_.erase(found);
-    if (request->failure) {
-      request->done(*std::move(request->failure));
-      continue;
+    Result<SampleResponse> answer = Error{};
+    try {
+      answer = answer_of(*request);
+    } catch (...) {
+      answer = error_in_flight();
     }
-    auto& response = request->response;
-    for (const auto& sequence : request->sequences)
-      response.sequences.push_back(std::move(sequence->result));
-    if (request->asked.target_prompt_logprobs) {
-      response.target_prompt_logprobs =
-          laid_out_as(*request->asked.target_prompt_logprobs, request->target_logprobs);
-    }
-    if (request->asked.prompt_alt_tokens_k > 0) {
-      const TensorData::Shape shape = {static_cast<std::int64_t>(request->prompt.size()) - 1,
-                                       request->asked.prompt_alt_tokens_k};
-      response.prompt_alt_tokens = {
-          .tokens = TensorData(
-              Buffer<std::int64_t>({request->alternatives.begin(), request->alternatives.end()}),
-              shape),
-          .logprobs = TensorData(Buffer<float>(std::move(request->alternative_logprobs)), shape)};
-    }
-    request->done(std::move(response));
+    request->done(std::move(answer));
   }
+}
+
+Result<SampleResponse> Sampler::answer_of(Request& request) {
+  if (request.failure) return *std::move(request.failure);
+  auto& response = request.response;
+  for (const auto& sequence : request.sequences)
+    response.sequences.push_back(std::move(sequence->result));
+  if (request.asked.target_prompt_logprobs) {
+    response.target_prompt_logprobs =
+        laid_out_as(*request.asked.target_prompt_logprobs, request.target_logprobs);
+  }
+  if (request.asked.prompt_alt_tokens_k > 0) {
+    const TensorData::Shape shape = {static_cast<std::int64_t>(request.prompt.size()) - 1,
+                                     request.asked.prompt_alt_tokens_k};
+    response.prompt_alt_tokens = {
+        .tokens = TensorData(
+            Buffer<std::int64_t>({request.alternatives.begin(), request.alternatives.end()}),
+            shape),
+        .logprobs = TensorData(Buffer<float>(std::move(request.alternative_logprobs)), shape)};
+  }
+  return std::move(response);
 }
 
 }  // namespace tinker::engine

@@ -157,12 +157,14 @@ class Sampler {
   void fill_batch();
   void compute_layers();
   void compute_heads();
+  void fail(Request& request, Error why);
   void use_row(const Needed& need, const Distribution& distribution);
   void score(Request& request, std::size_t position, const Distribution& plain);
   void begin_samples(Sequence& first);
   void draw(Sequence& sequence, const Distribution& distribution);
   [[nodiscard]] bool stops(Sequence& sequence, std::int32_t token) const;
   void finish_requests();
+  static Result<SampleResponse> answer_of(Request& request);
 
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;

@@ -4,7 +4,8 @@
 //
 // What must hold: every piece of work ends in exactly one call of its callback, whatever happens to
 // it. While a line is inside a pass (`inside_`), no other line takes a step of work that uses the
-// passes; the policy is told so, and others go on.
+// passes; the policy is told so, and others go on. The policy knows the lines that have work and do
+// not wait for anything.
 
 #include "engine/scheduler.h"
 
@@ -39,12 +40,6 @@ double seconds_of(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-/// Tells the thread that something was stopped.
-struct RaiseFlag {
-  std::shared_ptr<std::atomic<bool>> flag;
-  void operator()() const noexcept { flag->store(true, std::memory_order_release); }
-};
-
 }  // namespace
 
 Error engine_went_away() {
@@ -59,19 +54,28 @@ class Scheduler::State {
   void post(LineId line, WorkOptions options, std::unique_ptr<Work> work);
   void post(SampleJob job, WorkOptions options, UniqueFunction<void(Result<SampleResponse>)> done);
   LineId new_line() noexcept { return next_line_++; }
+  void wake(LineId line);
   void close();
   /// What the thread does, until it is closed.
   void run();
 
  private:
+  /// Tells the thread that something was stopped.
+  struct TellOfStop {
+    State* state;
+    void operator()() const noexcept { state->note_stop(); }
+  };
   /// What work and samples have in common. Their address stays the same.
   struct Ticket {
-    Ticket(WorkOptions given, Time now, const std::shared_ptr<std::atomic<bool>>& flag)
-        : options(std::move(given)), since(now), on_stop(options.stop, RaiseFlag{flag}) {}
+    Ticket(WorkOptions given, State* state)
+        : options(std::move(given)),
+          since(state->options_.clock->now()),
+          on_stop(options.stop, TellOfStop{state}) {}
     WorkOptions options;
     Time since;
     bool has_begun = false;
-    std::stop_callback<RaiseFlag> on_stop;
+    bool is_committed = false;
+    std::stop_callback<TellOfStop> on_stop;
   };
   struct Queued : Ticket {
     using Ticket::Ticket;
@@ -84,12 +88,16 @@ class Scheduler::State {
     std::optional<Sampler::Id> id;
     UniqueFunction<void(Result<SampleResponse>)> done;
   };
-  using Line = std::deque<std::unique_ptr<Queued>>;
+  struct Line {
+    std::deque<std::unique_ptr<Queued>> works;
+    bool is_waiting = false;  // the first of them; the policy does not know the line then
+  };
 
   using Samplings = std::list<std::unique_ptr<Sampling>>;
 
   bool take_arrivals();
   void admit(std::unique_ptr<Queued> work);
+  void note_stop() noexcept;
   void note_end(const Ticket& ticket);
   void step();
   std::unique_ptr<Queued> step_line(LineId line);
@@ -107,10 +115,11 @@ class Scheduler::State {
   const std::shared_ptr<Sampler> sampler_;
   const SchedulerOptions options_;
   std::atomic<LineId> next_line_ = 1;
-  const std::shared_ptr<std::atomic<bool>> has_stopped_ = std::make_shared<std::atomic<bool>>();
 
   detail::Mutex mutex_;
   std::condition_variable_any changed_;
+  bool has_stopped_ TINKER_GUARDED_BY(mutex_) = false;
+  std::vector<LineId> woken_ TINKER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Queued>> queued_ TINKER_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Sampling>> samplings_ TINKER_GUARDED_BY(mutex_);
   bool is_closing_ TINKER_GUARDED_BY(mutex_) = false;
@@ -122,11 +131,13 @@ class Scheduler::State {
   Samplings waiting_;                       // which the sampler does not know yet
   Samplings sampling_;
   std::optional<Time> next_deadline_;
+  bool is_blocked_ = false;                  // the last step found nothing that could go on
+  bool must_look_ = false;                   // something was stopped, or may have been
   std::size_t prompt_rows_ = 2 * kKeyBlock;  // that a step may take while somebody waits
 };
 
 void Scheduler::State::post(LineId line, WorkOptions options, std::unique_ptr<Work> work) {
-  auto queued = std::make_unique<Queued>(std::move(options), options_.clock->now(), has_stopped_);
+  auto queued = std::make_unique<Queued>(std::move(options), this);
   queued->line = line;
   queued->work = std::move(work);
   const detail::MutexLock lock(mutex_);
@@ -137,12 +148,23 @@ void Scheduler::State::post(LineId line, WorkOptions options, std::unique_ptr<Wo
 void Scheduler::State::post(SampleJob job,
                             WorkOptions options,
                             UniqueFunction<void(Result<SampleResponse>)> done) {
-  auto sampling =
-      std::make_unique<Sampling>(std::move(options), options_.clock->now(), has_stopped_);
+  auto sampling = std::make_unique<Sampling>(std::move(options), this);
   sampling->job = std::move(job);
   sampling->done = std::move(done);
   const detail::MutexLock lock(mutex_);
   samplings_.push_back(std::move(sampling));
+  changed_.notify_one();
+}
+
+void Scheduler::State::wake(LineId line) {
+  const detail::MutexLock lock(mutex_);
+  woken_.push_back(line);
+  changed_.notify_one();
+}
+
+void Scheduler::State::note_stop() noexcept {
+  const detail::MutexLock lock(mutex_);
+  has_stopped_ = true;
   changed_.notify_one();
 }
 
@@ -162,22 +184,37 @@ void Scheduler::State::run() {
 
 /// Waits while there is nothing to do. Returns whether to go on.
 bool Scheduler::State::take_arrivals() {
+  std::vector<LineId> woken;
   std::vector<std::unique_ptr<Queued>> queued;
   std::vector<std::unique_ptr<Sampling>> samplings;
   bool is_closing = false;
   {
     const detail::MutexLock lock(mutex_);
-    while (queued_.empty() && samplings_.empty() && lines_.empty() && waiting_.empty() &&
-           sampling_.empty() && !is_closing_)
-      changed_.wait(mutex_);
+    while (is_blocked_ && queued_.empty() && samplings_.empty() && woken_.empty() &&
+           !has_stopped_ && !is_closing_) {
+      if (!next_deadline_) {
+        changed_.wait(mutex_);
+        continue;
+      }
+      const auto left = *next_deadline_ - options_.clock->now();
+      if (left <= left.zero()) break;
+      changed_.wait_for(mutex_, std::min<std::chrono::nanoseconds>(left, std::chrono::hours(1)));
+    }
+    woken.swap(woken_);
     queued.swap(queued_);
     samplings.swap(samplings_);
+    must_look_ = std::exchange(has_stopped_, false);
     is_closing = is_closing_;
   }
   for (auto& work : queued) admit(std::move(work));
   for (auto& sampling : samplings) {
     note_end(*sampling);
     waiting_.push_back(std::move(sampling));
+  }
+  for (const auto id : woken) {
+    const auto found = lines_.find(id);
+    if (found == lines_.end() || !std::exchange(found->second.is_waiting, false)) continue;
+    policy_.arrive(found->second.works.front()->options.tenant, id);
   }
   policy_.want_sampling(!waiting_.empty() || !sampling_.empty());
   return !is_closing;
@@ -186,19 +223,20 @@ bool Scheduler::State::take_arrivals() {
 void Scheduler::State::admit(std::unique_ptr<Queued> work) {
   note_end(*work);
   auto& line = lines_[work->line];
-  if (line.empty()) policy_.arrive(work->options.tenant, work->line);
-  line.push_back(std::move(work));
+  if (line.works.empty()) policy_.arrive(work->options.tenant, work->line);
+  line.works.push_back(std::move(work));
 }
 
-/// What was stopped before it arrived raised the flag too early for anybody to look at it.
+/// What was stopped before it arrived told so too early for anybody to look at it.
 void Scheduler::State::note_end(const Ticket& ticket) {
-  if (ticket.options.stop.stop_requested()) has_stopped_->store(true, std::memory_order_release);
+  if (ticket.options.stop.stop_requested()) must_look_ = true;
   const auto& deadline = ticket.options.deadline;
   if (deadline && (!next_deadline_ || *deadline < *next_deadline_)) next_deadline_ = deadline;
 }
 
 void Scheduler::State::step() {
   const auto choice = policy_.next([this](LineId line) { return can_go_on(line); });
+  is_blocked_ = !choice;
   if (!choice) return;
   const Time before = options_.clock->now();
   std::unique_ptr<Queued> over;
@@ -210,6 +248,7 @@ void Scheduler::State::step() {
   // At least something, so that steps that seem to take no time cannot keep others out.
   constexpr double kLeastSeconds = 1e-7;
   policy_.charge(*choice, std::max(kLeastSeconds, seconds_of(options_.clock->now() - before)));
+  if (choice->line && lines_.at(*choice->line).is_waiting) policy_.leave(*choice->line);
   if (!over) return;
   take_first(*choice->line);  // its place
   call_back([&] { over->work->finish(); });
@@ -217,33 +256,39 @@ void Scheduler::State::step() {
 
 /// Whether the first work of a line may take a step: only one line is inside a pass.
 bool Scheduler::State::can_go_on(LineId line) const {
-  return !inside_ || *inside_ == line || !lines_.at(line).front()->options.uses_passes;
+  return !inside_ || *inside_ == line || !lines_.at(line).works.front()->options.uses_passes;
 }
 
 /// Returns the first work of the line if that was its last step; its place is empty then.
-std::unique_ptr<Scheduler::State::Queued> Scheduler::State::step_line(LineId line) {
-  auto& first = lines_.at(line).front();
+std::unique_ptr<Scheduler::State::Queued> Scheduler::State::step_line(LineId id) {
+  auto& line = lines_.at(id);
+  auto& first = line.works.front();
   first->has_begun = true;
   const bool has_more = first->work->step();
-  if (has_more && first->work->cut() == Cut::inside) {
-    inside_ = line;
-  } else if (inside_ == line) {
+  const Cut cut = has_more ? first->work->cut() : Cut::between;
+  if (cut == Cut::inside) {
+    inside_ = id;
+  } else if (inside_ == id) {
     inside_.reset();
   }
+  first->is_committed = cut == Cut::committed;
+  line.is_waiting = cut == Cut::waiting;
   return has_more ? nullptr : std::move(first);
 }
 
 /// Removes the first of a line; the next one may be another tenant's.
-std::unique_ptr<Scheduler::State::Queued> Scheduler::State::take_first(LineId line) {
-  auto& works = lines_.at(line);
-  auto out = std::move(works.front());
-  works.pop_front();
-  if (works.empty()) {
-    policy_.leave(line);
-    lines_.erase(line);
-  } else if (policy_.tenant_of(line) != works.front()->options.tenant) {
-    policy_.leave(line);
-    policy_.arrive(works.front()->options.tenant, line);
+std::unique_ptr<Scheduler::State::Queued> Scheduler::State::take_first(LineId id) {
+  auto& line = lines_.at(id);
+  auto out = std::move(line.works.front());
+  line.works.pop_front();
+  const bool is_known = !std::exchange(line.is_waiting, false);
+  const auto* const next = line.works.empty() ? nullptr : &line.works.front()->options.tenant;
+  if (is_known && next != nullptr && policy_.tenant_of(id) == *next) return out;
+  if (is_known) policy_.leave(id);
+  if (next != nullptr) {
+    policy_.arrive(*next, id);
+  } else {
+    lines_.erase(id);
   }
   return out;
 }
@@ -257,12 +302,10 @@ void Scheduler::State::step_sampler() {
     const bool is_alone = lines_.empty() && !sampler_->is_writing();
     sampler_->step(is_alone ? std::numeric_limits<std::size_t>::max() : prompt_rows_);
     if (is_alone) return;
-  } catch (...) {
-    const Error why = error_in_flight();
-    while (!sampling_.empty()) {
-      sampler_->cancel(*sampling_.front()->id);
-      answer(sampling_.begin(), why);
-    }
+  } catch (...) {  // no memory; the youngest gives way, as for lack of pages
+    const auto youngest = std::prev(sampling_.end());
+    sampler_->cancel(*(*youngest)->id);
+    answer(youngest, error_in_flight());
     return;
   }
   if (sampler_->last_step().prompt >= prompt_rows_)
@@ -300,9 +343,10 @@ void Scheduler::State::answer(Samplings::iterator at, Result<SampleResponse> ans
 void Scheduler::State::end_overdue() {
   const Time now = options_.clock->now();
   const bool is_late = next_deadline_ && *next_deadline_ <= now;
-  if (!has_stopped_->exchange(false, std::memory_order_acquire) && !is_late) return;
+  if (!std::exchange(must_look_, false) && !is_late) return;
   next_deadline_.reset();
   end_if([&](const Ticket& ticket, std::size_t before) -> std::optional<Error> {
+    if (ticket.is_committed) return std::nullopt;
     const bool is_stopped = ticket.options.stop.stop_requested();
     if (!is_stopped && !(ticket.options.deadline && *ticket.options.deadline <= now)) {
       note_end(ticket);
@@ -331,8 +375,8 @@ void Scheduler::State::end_if(F why) {
   for (const auto& [line, works] : lines_) lines.push_back(line);
   for (const auto line : lines) {
     std::size_t before = 0;
-    for (std::size_t i = 0; lines_.contains(line) && i < lines_.at(line).size();) {
-      auto& works = lines_.at(line);
+    for (std::size_t i = 0; lines_.contains(line) && i < lines_.at(line).works.size();) {
+      auto& works = lines_.at(line).works;
       std::optional<Error> error = why(*works[i], before++);
       if (!error) {
         ++i;
@@ -385,6 +429,12 @@ Scheduler::~Scheduler() {
 
 LineId Scheduler::new_line() noexcept {
   return state_->new_line();
+}
+
+UniqueFunction<void()> Scheduler::waker_of(LineId line) const {
+  return [weak = std::weak_ptr(state_), line] {
+    if (const auto state = weak.lock()) state->wake(line);
+  };
 }
 
 void Scheduler::enqueue(LineId line, WorkOptions options, std::unique_ptr<Work> work) {

@@ -44,9 +44,9 @@ struct WorkOptions {
 /// lines and samples take turns as the `Policy` says, a step of a `Resumable` or of the `Sampler`
 /// at a time.
 ///
-/// What is stopped, or has passed its deadline, ends before the next step. Its destructor ends
-/// everything with `cancelled` and returns after the step that is being taken; on the thread that
-/// computes, it does not wait for that.
+/// What is stopped, or has passed its deadline, ends before the next step, unless that would leave
+/// it half done (`Cut::committed`). Its destructor ends everything with `cancelled` and returns
+/// after the step that is being taken; on the thread that computes, it does not wait for that.
 ///
 /// Thread-safe.
 class Scheduler {
@@ -57,6 +57,9 @@ class Scheduler {
   ~Scheduler();
 
   LineId new_line() noexcept;
+  /// Lets the first work of a line go on, if it waits (`Cut::waiting`). For any thread, and also
+  /// after the scheduler's end.
+  [[nodiscard]] UniqueFunction<void()> waker_of(LineId line) const;
 
   /// `start` makes the work when its turn has come, and `done` is called once, with its result or
   /// with why there is none. What `start` refers to must live until then.

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "engine/parts.h"
+
 namespace tinker::engine {
 namespace {
 
@@ -12,22 +14,29 @@ Error invalid(std::string message) {
   return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
 }
 
-/// Puts back what was there, unless all went well.
+/// A copy of gradients, which are put back unless all went well.
 class Restore {
  public:
   explicit Restore(std::span<float> gradients)
-      : gradients_(gradients), before_(gradients.begin(), gradients.end()) {}
+      : gradients_(gradients), before_(gradients.size(), Zeroed::on_use) {}
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
   ~Restore() {
-    if (!is_done_) std::ranges::copy(before_, gradients_.begin());
+    if (is_armed_) std::ranges::copy(before_.span(), gradients_.begin());
   }
-  void done() noexcept { is_done_ = true; }
+  /// What one step takes. Before all is copied, nothing may be changed.
+  void copy(ThreadPool& threads, std::size_t begin) const {
+    for_parts(threads, begin, gradients_.size(), [&](std::size_t at, std::size_t count) {
+      std::copy_n(gradients_.data() + at, count, before_.data() + at);
+    });
+  }
+  void arm() noexcept { is_armed_ = true; }
+  void done() noexcept { is_armed_ = false; }
 
  private:
   std::span<float> gradients_;
-  std::vector<float> before_;
-  bool is_done_ = false;
+  Floats before_;
+  bool is_armed_ = false;
 };
 
 PassShape largest_of(const PassShape& a, const PassShape& b) {
@@ -207,6 +216,11 @@ Resumable<void> Trainer::run(const Adapter* adapter,
   TINKER_CO_TRY(check(sequences));
   const bool differentiates = !gradients.empty();
   Restore restore(gradients);
+  for (std::size_t done = 0; done < gradients.size(); done += kNumbersOfStep) {
+    restore.copy(threads_, done);
+    co_yield Cut::between;
+  }
+  restore.arm();
   const Plan plan =
       plan_for(adapter == nullptr ? 0 : adapter->padded_rank(), sequences, limits.may_keep_layers);
   const auto batches = cut(sequences);

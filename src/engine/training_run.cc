@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "engine/machine_memory.h"
 #include "engine/muon.h"
+#include "engine/parts.h"
 
 namespace tinker::engine {
 namespace {
@@ -183,35 +184,43 @@ Result<State*> TrainingRun::state_of() {
 }
 
 template <typename State, typename Params, typename Step>
-Result<OptimStepResponse> TrainingRun::step_by(const Params& params, Step take) {
-  TINKER_TRY(auto* const state, state_of<State>());
+Resumable<OptimStepResponse> TrainingRun::step_by(Params params, Step take) {
+  TINKER_CO_TRY(auto* const state, state_of<State>());
   OptimStepResponse out;  // made before, because nothing may fail once the state has changed
   double& norm = out.metrics.emplace()["unclipped_grad_l2:mean"];
-  TINKER_TRY(
-      auto report,
-      take(*compute_->model, *compute_->threads, *adapter_, gradients_.span(), params, *state));
+  auto forgetting = discard_gradients();
+  auto steps =
+      take(*compute_->model, *compute_->threads, *adapter_, gradients_.span(), params, *state);
+  while (steps.step()) co_yield steps.cut();
+  TINKER_CO_TRY(auto report, steps.take());
   adapter_ = std::move(report.adapter);
-  discard_gradients();
   norm = report.gradient_norm;
-  return out;
+  while (forgetting.step()) co_yield Cut::committed;
+  co_return std::move(out);
 }
 
-Result<OptimStepResponse> TrainingRun::step(const AdamParams& params) {
+Resumable<OptimStepResponse> TrainingRun::step(AdamParams params) {
   return step_by<AdamState>(params, adam_step);
 }
 
-Result<OptimStepResponse> TrainingRun::step(const MuonParams& params) {
+Resumable<OptimStepResponse> TrainingRun::step(MuonParams params) {
   return step_by<MuonState>(params, muon_step);
 }
 
-void TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {
+Resumable<void> TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {
   adapter_ = std::move(adapter);
   state_ = std::move(state);
-  discard_gradients();
+  return discard_gradients();
 }
 
-void TrainingRun::discard_gradients() {
-  std::ranges::fill(gradients_.span(), 0.0F);
+Resumable<void> TrainingRun::discard_gradients() {
+  for (std::size_t done = 0; done < gradients_.size(); done += kNumbersOfStep) {
+    for_parts(*compute_->threads, done, gradients_.size(), [&](std::size_t at, std::size_t count) {
+      std::fill_n(gradients_.data() + at, count, 0.0F);
+    });
+    co_yield Cut::committed;
+  }
+  co_return Result<void>();
 }
 
 }  // namespace tinker::engine

@@ -30,11 +30,13 @@ class TrainingRun {
   /// Passes take at most `training_bytes`; 0: what the machine has left.
   TrainingRun(std::shared_ptr<Compute> compute,
               std::shared_ptr<const Adapter> adapter,
-              std::size_t training_bytes)
+              std::size_t training_bytes,
+              OptimizerState state = {})
       : compute_(std::move(compute)),
         training_bytes_(training_bytes),
         adapter_(std::move(adapter)),
-        gradients_(adapter_->layout().parameters()) {}
+        gradients_(adapter_->layout().parameters(), Zeroed::on_use),
+        state_(std::move(state)) {}
 
   [[nodiscard]] const std::shared_ptr<const Adapter>& adapter() const noexcept { return adapter_; }
 
@@ -46,14 +48,15 @@ class TrainingRun {
                                        loss::Formula formula,
                                        bool differentiates);
   /// By the family of the steps before it. Fails with `invalid_argument` for another one.
-  Result<OptimStepResponse> step(const AdamParams& params);
-  Result<OptimStepResponse> step(const MuonParams& params);
+  Resumable<OptimStepResponse> step(AdamParams params);
+  Resumable<OptimStepResponse> step(MuonParams params);
   /// Forgets the gradients that were added up.
-  void discard_gradients();
+  Resumable<void> discard_gradients();
 
   [[nodiscard]] const OptimizerState& optimizer() const noexcept { return state_; }
+  [[nodiscard]] ThreadPool& threads() const noexcept { return *compute_->threads; }
   /// Goes on from there, without the gradients that were added up here.
-  void restore(std::shared_ptr<const Adapter> adapter, OptimizerState state);
+  Resumable<void> restore(std::shared_ptr<const Adapter> adapter, OptimizerState state);
 
   /// Bytes that a call over these data will use besides the model and the adapter.
   [[nodiscard]] Result<std::size_t> bytes_needed(std::span<const Datum> data,
@@ -70,7 +73,7 @@ class TrainingRun {
   template <typename State>
   Result<State*> state_of();
   template <typename State, typename Params, typename Step>
-  Result<OptimStepResponse> step_by(const Params& params, Step take);
+  Resumable<OptimStepResponse> step_by(Params params, Step take);
 
   std::shared_ptr<Compute> compute_;
   std::size_t training_bytes_;

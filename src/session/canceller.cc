@@ -48,7 +48,7 @@ Task<http::Response> send_cancel(std::shared_ptr<SessionCore> session,
                     .max_retries = 0,
                     .loggable = std::move(request_id),
                     .is_guarded = false,
-                    .observer = std::move(watch)};
+                    .observer = watch};
   auto calling = session->api->call(std::move(call), session->tokens);
   co_return co_await std::move(calling);
 }

@@ -17,7 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 using http::Headers;
 using http::Method;
-using http::Request;
 using http::Response;
 using ::testing::_;
 using ::testing::AllOf;

@@ -9,6 +9,7 @@
 #include "engine/counter_random.h"
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_model.h"
+#include "unit/engine/tiny_model.h"
 
 namespace tinker::engine {
 namespace {
@@ -276,6 +277,31 @@ TEST(Adapter, PacksBothFactorsTransposed) {
         }
         for (std::size_t i = 0; i < 14; ++i)
           ASSERT_EQ(row_of(group->b_transposed[member], r)[i], row_of(group->b[member], i)[r]);
+      }
+    }
+  }
+}
+
+// More columns than are packed at a time, from more than one thread.
+TEST(Adapter, PacksWideFactors) {
+  for (const auto precision : {Precision::f32, Precision::bf16}) {
+    ThreadPool threads(3);
+    auto config = small_config();
+    config.vocab_size = 2500;
+    const auto model = random_model(config, kernels_of(cpu_paths().back(), precision), threads);
+    const auto layout = LoraLayout::create(config, {.rank = 3, .alpha = 6}).value();
+    Floats values(layout->parameters());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(random_bits(1, 0, i) % 100);
+    const auto adapter = Adapter::with_values(*model, layout, std::move(values), threads);
+    const auto& module = layout->module(0, LoraGroup::head, 0);
+    const auto* group = adapter->find(0, LoraGroup::head);
+
+    for (std::size_t r = 0; r < 3; ++r) {
+      const auto row = row_of(group->b_transposed[0], r);
+      for (std::size_t i = 0; i < module.out; ++i) {
+        ASSERT_EQ(row[i], 2 * adapter->values()[module.b + r * module.out + i]);
+        ASSERT_EQ(row_of(group->b[0], i)[r], row[i]);
       }
     }
   }

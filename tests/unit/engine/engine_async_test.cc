@@ -4,11 +4,13 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/engine_core.h"
 #include "support/temporary_folder.h"
 #include "tinker/engine.h"
 #include "tinker/losses.h"
@@ -242,6 +244,161 @@ TEST_F(EngineAsyncTest, ACheckpointIsWrittenWhileTheTrainerGoesOn) {
   EXPECT_THAT(first.get(), IsOk());
   EXPECT_THAT(update.get(), IsOk());
   EXPECT_THAT(later.get(), IsOk());
+}
+
+// What a trainer saves at the end says everything about it: its parameters, moments and steps.
+TEST_F(EngineAsyncTest, ATrainerAmongManyEndsWithTheBitsOfOneAlone) {
+  const auto engine = load();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65}), datum({7, 8, 9})};
+  const auto formula =
+      loss::Formula::define("sum of squares", {{"logprobs", 1}}, [](const auto& in) {
+        return sum(in["logprobs"] * in["logprobs"]);
+      }).value();
+  const auto busy = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto alone = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const auto noise = engine.for_tenant("noise").create_trainer({.rank = 7, .seed = 2}).value();
+  const std::vector<AdamParams> steps = {{.learning_rate = 0.01, .grad_clip_norm = 0.1},
+                                         {.learning_rate = 0.02, .weight_decay = 0.1},
+                                         {.learning_rate = 0.01}};
+  for (const auto& step : steps) {
+    ASSERT_THAT(alone.forward_backward(data, LossFn::cross_entropy), IsOk());
+    ASSERT_THAT(alone.forward_backward(data, formula), IsOk());
+    ASSERT_THAT(alone.forward(data, LossFn::cross_entropy), IsOk());
+    ASSERT_THAT(alone.optim_step(step), IsOk());
+  }
+
+  std::vector<Future<ForwardBackwardOutput>> passes;
+  std::vector<Future<OptimStepResponse>> updates;
+  std::vector<Future<SampleResponse>> samples;
+  std::vector<Future<ForwardBackwardOutput>> dropped;
+  for (const auto& step : steps) {
+    samples.push_back(engine.sample_async(prompt, params(20, 1)));
+    dropped.push_back(noise.forward_backward_async(endless(), LossFn::cross_entropy));
+    passes.push_back(busy.forward_backward_async(data, LossFn::cross_entropy));
+    dropped.push_back(busy.forward_backward_async(endless(), LossFn::cross_entropy));
+    passes.push_back(busy.forward_backward_async(data, formula));
+    passes.push_back(busy.forward_async(data, LossFn::cross_entropy));
+    updates.push_back(busy.optim_step_async(step));
+    samples.push_back(engine.for_tenant("other").sample_async(prompt, params(7, 2)));
+    ASSERT_THAT(engine.sample(prompt, params(5, 3)), IsOk());  // some of it is done by now
+    for (auto& each : dropped) each.cancel();
+  }
+  for (auto& each : passes) EXPECT_THAT(each.get(), IsOk());
+  for (auto& each : updates) EXPECT_THAT(each.get(), IsOk());
+  for (auto& each : samples) EXPECT_THAT(each.get(), IsOk());
+  for (auto& each : dropped) EXPECT_THAT(each.get(), IsError(ErrorCode::cancelled, HasSubstr("")));
+
+  const std::filesystem::path root = folder.path();
+  ASSERT_THAT(busy.save(root / "busy"), IsOk());
+  ASSERT_THAT(alone.save(root / "alone"), IsOk());
+  for (const auto* const file : {"adapter_model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(folder.read("busy/" + std::string(file)), folder.read("alone/" + std::string(file)));
+}
+
+TEST_F(EngineAsyncTest, LoadsKeepTheirPlaceAmongTheCalls) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  const auto saved = std::filesystem::path(folder.path()) / "saved";
+  auto before = trainer.forward_async(data, LossFn::cross_entropy);
+  auto saving = trainer.save_async(saved);
+  auto pass = trainer.forward_backward_async(data, LossFn::cross_entropy);
+  auto step = trainer.optim_step_async({.learning_rate = 0.1});
+  auto moved = trainer.forward_async(data, LossFn::cross_entropy);
+  auto loading = trainer.load_async(saved);
+  auto after = trainer.forward_async(data, LossFn::cross_entropy);
+  auto missing = trainer.load_async(saved / "nothing");
+
+  EXPECT_THAT(saving.get(), IsOk());
+  EXPECT_THAT(pass.get(), IsOk());
+  EXPECT_THAT(step.get(), IsOk());
+  EXPECT_THAT(loading.get(), IsOk());
+  const auto at_first = before.get().value().metrics;
+  EXPECT_NE(moved.get().value().metrics, at_first);
+  EXPECT_EQ(after.get().value().metrics, at_first);
+  EXPECT_THAT(missing.get(), IsError(ErrorCode::invalid_argument, HasSubstr("no checkpoint")));
+}
+
+TEST_F(EngineAsyncTest, AllThatReadsOrWritesFilesHasAFuture) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4, .seed = 1}).value();
+  const std::filesystem::path root = folder.path();
+  ASSERT_THAT(trainer.save(root / "saved"), IsOk());
+
+  auto loading = engine.load_trainer_async(root / "saved");
+  auto reading = engine.load_snapshot_async(root / "saved");
+  auto snapshot = reading.get().value();
+  auto writing = engine.export_merged_async(snapshot, root / "merged");
+  auto refused = engine.export_merged_async(snapshot, root);
+  auto missing = engine.load_trainer_async(root / "nothing");
+  auto none = engine.load_snapshot_async(root / "nothing");
+
+  const std::vector<Datum> data = {datum({5, 9, 17, 33, 65})};
+  EXPECT_EQ(loading.get().value().forward(data, LossFn::cross_entropy)->metrics,
+            trainer.forward(data, LossFn::cross_entropy)->metrics);
+  EXPECT_THAT(writing.get(), IsOk());
+  EXPECT_THAT(Engine::load(root / "merged", {.threads = 1}), IsOk());
+  EXPECT_THAT(refused.get(), IsError(ErrorCode::invalid_argument, HasSubstr("not empty")));
+  EXPECT_THAT(missing.get(), IsError(ErrorCode::invalid_argument, HasSubstr("no checkpoint")));
+  EXPECT_THAT(none.get(), IsError(ErrorCode::invalid_argument, HasSubstr("no checkpoint")));
+}
+
+// ---- the queue for the disk
+
+struct DiskQueueTest : EngineAsyncTest {
+  DiskQueueTest() {
+    auto threads = std::make_unique<engine::ThreadPool>(1);
+    auto model = engine::tiny_model({.path = engine::cpu_paths().back()}, *threads);
+    core.emplace(std::make_shared<engine::Compute>(std::move(threads), std::move(model)),
+                 folder.path(),
+                 EngineOptions());
+  }
+  /// A call that would write, behind one that writes until `is_free`.
+  Future<void> write(const CallOptions& options) {
+    blocking.push_back(core->submit_file_work({.name = "first"}, [this]() -> Result<void> {
+      is_free.wait();
+      return {};
+    }));
+    return core->submit_then<int>(
+        {.name = "save", .options = options},
+        core->new_line(),
+        [] { return engine::once<int>([]() -> Result<int> { return 1; }); },
+        [this](int /*value*/) -> Result<void> {
+          has_written = true;
+          return {};
+        });
+  }
+  std::latch is_free{1};
+  bool has_written = false;
+  std::vector<Future<void>> blocking;
+  std::optional<engine::EngineCore> core;  // ends before what its work uses
+};
+
+TEST_F(DiskQueueTest, WhatIsCancelledThereIsNotWritten) {
+  auto saving = write({});
+  saving.cancel();
+  is_free.count_down();
+
+  EXPECT_THAT(saving.get(), IsError(ErrorCode::cancelled, HasSubstr("save was asked to stop")));
+  EXPECT_FALSE(has_written);
+}
+
+TEST_F(DiskQueueTest, WhatIsLateThereIsNotWritten) {
+  auto saving = write({.deadline = std::chrono::milliseconds(50)});
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  is_free.count_down();
+
+  EXPECT_THAT(saving.get(),
+              IsError(ErrorCode::deadline_exceeded, HasSubstr("save passed its deadline")));
+  EXPECT_FALSE(has_written);
+}
+
+TEST_F(DiskQueueTest, TheRestIsWritten) {
+  auto saving = write({});
+  is_free.count_down();
+
+  EXPECT_THAT(saving.get(), IsOk());
+  EXPECT_TRUE(has_written);
 }
 
 }  // namespace

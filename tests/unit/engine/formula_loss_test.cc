@@ -72,8 +72,8 @@ struct FormulaLoss : ::testing::Test {
 
     const auto expected = built_in.run(data, TokenLoss::create(kind, config).value(), true).run();
     const auto found = custom.run(of_formula, formula, true).run();
-    const auto step = built_in.step(AdamParams{.learning_rate = 0.01});
-    const auto custom_step = custom.step(AdamParams{.learning_rate = 0.01});
+    const auto step = built_in.step(AdamParams{.learning_rate = 0.01}).run();
+    const auto custom_step = custom.step(AdamParams{.learning_rate = 0.01}).run();
 
     ASSERT_THAT(expected, IsOk());
     ASSERT_THAT(found, IsOk());

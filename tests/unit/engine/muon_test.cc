@@ -43,7 +43,7 @@ struct Training {
 
   [[nodiscard]] std::size_t size() const { return adapter->values().size(); }
   Result<StepReport> step(const std::vector<float>& gradients, const MuonParams& params) {
-    auto report = muon_step(*model, threads, *adapter, gradients, params, state);
+    auto report = muon_step(*model, threads, *adapter, gradients, params, state).run();
     if (report) adapter = report->adapter;
     return report;
   }

@@ -1,13 +1,19 @@
 // How the rows of a sampler's step are divided.
 
+#include <algorithm>
 #include <map>
+#include <new>
+#include <optional>
+#include <ranges>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/sampler.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/memory_limit.h"
 #include "unit/engine/sampler_fixture.h"
 
 namespace tinker::engine {
@@ -64,6 +70,70 @@ TEST_F(SamplerSharing, PromptsTakeNoMoreRowsThanTheyMay) {
   sampler.step(0);
   EXPECT_EQ(sampler.last_step().written, 1U);
 }
+
+#if TINKER_TEST_CAN_LIMIT_MEMORY
+
+// Each step is first taken with little memory. What fails then is taken again, and nobody's answer
+// shows it; what a request needs for itself alone fails that request alone.
+TEST_F(SamplerSharing, AStepWithoutMemoryIsTakenAgain) {
+  ThreadPool one_thread(1);  // others would have heaps of their own
+  const auto jobs = [&] {
+    std::vector<SampleJob> out;
+    for (std::size_t i = 0; i < 6; ++i) {
+      out.push_back(job({prompt.begin(), prompt.begin() + 20 + static_cast<std::ptrdiff_t>(i)},
+                        {.max_tokens = 12, .stop = kNoStop}));
+      out.back().request.num_samples = 3;
+      out.back().request.prompt_logprobs = true;
+      if (i % 2 == 0) out.back().adapter = nullptr;
+    }
+    out.back().request.num_samples = 500;
+    return out;
+  };
+  std::vector<SampleResponse> expected;
+  for (auto& each : jobs()) expected.push_back(sample(std::move(each)).value());
+  constexpr std::size_t kMost = std::size_t{48} << 10U;
+  int failures = 0;
+  int alone = 0;
+  for (std::size_t bytes = 0; bytes < kMost; bytes += std::size_t{4} << 10U) {
+    Sampler sampler(model, one_thread, {});
+    std::vector<std::optional<Result<SampleResponse>>> got_of(expected.size());
+    auto asked = jobs();
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto id = sampler.submit(std::move(asked[i]), [&got_of, i](Result<SampleResponse> got) {
+        got_of[i] = std::move(got);
+      });
+      ASSERT_THAT(id, IsOk());
+    }
+    for (bool has_more = true; has_more;) {
+      try {
+        const MemoryLimit limit(bytes);
+        has_more = sampler.step();
+        continue;
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      has_more = sampler.step();
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_TRUE(got_of[i]) << i;
+      if (!got_of[i]->ok()) {
+        EXPECT_EQ(got_of[i]->error().message, "out of memory");
+        EXPECT_EQ(i + 1, expected.size());
+        ++alone;
+        continue;
+      }
+      EXPECT_EQ((*got_of[i])->sequences, expected[i].sequences);
+      EXPECT_TRUE(std::ranges::equal(  // the first token has none
+          (*got_of[i])->prompt_logprobs | std::views::drop(1),
+          expected[i].prompt_logprobs | std::views::drop(1)));
+    }
+    EXPECT_EQ(sampler.pages().in_use(), 0U);
+  }
+  EXPECT_GT(failures, 10);
+  EXPECT_GT(alone, 0);
+}
+
+#endif
 
 }  // namespace
 }  // namespace tinker::engine

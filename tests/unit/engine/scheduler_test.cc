@@ -43,7 +43,7 @@ struct SchedulerTest : ::testing::Test {
                 int count,
                 std::function<void(int)> each,
                 WorkOptions options = {},
-                Cut cut = Cut::between) {
+                Cut cut = Cut::between) const {
     std::promise<Result<int>> promise;
     auto out = promise.get_future();
     scheduler->submit<int>(
@@ -55,7 +55,7 @@ struct SchedulerTest : ::testing::Test {
         });
     return out;
   }
-  std::future<Result<SampleResponse>> sample(std::int64_t tokens, WorkOptions options = {}) {
+  std::future<Result<SampleResponse>> sample(std::int64_t tokens, WorkOptions options = {}) const {
     SampleJob job = {.seed = 1};
     job.request.prompt = ModelInput::from_tokens({1, 2, 3});
     job.request.sampling_params = {.max_tokens = tokens, .stop = std::vector<std::int32_t>()};
@@ -198,6 +198,102 @@ TEST_F(SchedulerTest, EndsWhatHasPassedItsDeadline) {
   EXPECT_THAT(last.get(), IsOk());
 }
 
+// Neither a stop nor a deadline leaves a thing half done.
+TEST_F(SchedulerTest, WhatIsCommittedGoesOnToItsEnd) {
+  std::stop_source stop;
+  const auto line = scheduler->new_line();
+  int taken = 0;
+  auto work = submit(
+      line,
+      5,
+      [&](int i) {
+        ++taken;
+        if (i == 1) {
+          stop.request_stop();
+          clock.advance(std::chrono::hours(2));
+        }
+      },
+      {.deadline = clock.now() + std::chrono::hours(1), .stop = stop.get_token()},
+      Cut::committed);
+  auto next = submit(line, 1, nothing);
+
+  EXPECT_THAT(work.get(), IsOkAndHolds(5));
+  EXPECT_EQ(taken, 5);
+  EXPECT_THAT(next.get(), IsOk());
+}
+
+// ---- waiting
+
+/// Waits until it is told to go on.
+Resumable<int> wait_until(const std::atomic<bool>& is_there) {
+  while (!is_there) co_yield Cut::waiting;
+  co_return 1;
+}
+
+struct WaitingTest : SchedulerTest {
+  Answer wait(LineId line, WorkOptions options = {}) {
+    std::promise<Result<int>> promise;
+    auto out = promise.get_future();
+    options.name = "load";
+    scheduler->submit<int>(
+        line,
+        std::move(options),
+        [this] { return wait_until(is_there); },
+        [promise = std::move(promise)](Result<int> result) mutable {
+          promise.set_value(std::move(result));
+        });
+    return out;
+  }
+  std::atomic<bool> is_there = false;
+};
+
+TEST_F(WaitingTest, OthersGoOnAndItsLineKeepsItsOrder) {
+  const auto line = scheduler->new_line();
+  auto waiting = wait(line);
+  std::atomic<bool> has_begun = false;
+  auto behind = submit(line, 1, [&](int /*i*/) { has_begun = true; });
+
+  EXPECT_THAT(submit(scheduler->new_line(), 3, nothing).get(), IsOkAndHolds(3));
+  EXPECT_THAT(sample(3).get(), IsOk());
+  scheduler->waker_of(line)();  // nothing has happened
+  EXPECT_THAT(submit(scheduler->new_line(), 3, nothing).get(), IsOkAndHolds(3));
+  EXPECT_FALSE(has_begun);
+  is_there = true;
+  scheduler->waker_of(line)();
+
+  EXPECT_THAT(waiting.get(), IsOkAndHolds(1));
+  EXPECT_THAT(behind.get(), IsOk());
+}
+
+TEST_F(WaitingTest, EndsWhenItIsStoppedAlsoWhereNothingElseGoesOn) {
+  std::stop_source stop;
+  const auto line = scheduler->new_line();
+  auto waiting = wait(line, {.stop = stop.get_token()});
+  auto behind = submit(line, 1, nothing);
+  ASSERT_EQ(waiting.wait_for(std::chrono::milliseconds(10)), std::future_status::timeout);
+  stop.request_stop();
+
+  EXPECT_THAT(waiting.get(), IsError(ErrorCode::cancelled, HasSubstr("load was asked to stop")));
+  EXPECT_THAT(behind.get(), IsOk());
+}
+
+TEST_F(WaitingTest, EndsAtItsDeadlineAndWithTheScheduler) {
+  scheduler =
+      std::make_unique<Scheduler>(std::make_shared<Sampler>(model, threads, SamplerOptions{}));
+  const auto line = scheduler->new_line();
+  const auto soon = Clock::system().now() + std::chrono::milliseconds(20);
+
+  EXPECT_THAT(wait(line, {.deadline = soon}).get(),
+              IsError(ErrorCode::deadline_exceeded, HasSubstr("load passed its deadline")));
+  auto waiting = wait(line);
+  auto wake = scheduler->waker_of(line);
+  scheduler.reset();
+  EXPECT_THAT(waiting.get(), IsError(ErrorCode::cancelled, HasSubstr("went away")));
+  wake();  // finds nobody
+}
+
+// ---- trouble
+
 TEST_F(SchedulerTest, WhatThrowsEndsAndTheRestGoesOn) {
   const auto line = scheduler->new_line();
   auto broken = submit(line, 1, [](int /*i*/) { throw std::runtime_error("broken"); });
@@ -268,7 +364,7 @@ TEST_F(SchedulerTest, EverythingIsAnsweredOnce) {
                                .uses_passes = random() % 2 == 0};
         if (random() % 4 == 0) options.deadline = clock.now() + std::chrono::milliseconds(1);
         if (random() % 3 == 0) {
-          samples.push_back(sample(1 + random() % 5, options));
+          samples.push_back(sample(static_cast<std::int64_t>(1 + random() % 5), options));
         } else {
           const auto cut = options.uses_passes ? Cut::inside : Cut::between;
           const auto step = [this](int /*i*/) { clock.advance(std::chrono::microseconds(10)); };
