@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <ranges>
+#include <string_view>
 #include <tuple>
 
 #include "engine/counter_random.h"
@@ -81,7 +83,7 @@ bool Sampler::step(std::size_t prompt_rows) {
   return !requests_.empty();
 }
 
-/// Room in the pages for the tokens before `tokens`. The youngest requests give way.
+/// Room in the pages for the tokens before `tokens`. Others may have to give way.
 bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
   while (sequence.pages.size() < pages_for(tokens)) {
     const auto page = pages_.take();
@@ -95,19 +97,35 @@ bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
   return true;
 }
 
-bool Sampler::preempt(const Sequence& keep) {
+bool Sampler::preempt(const Sequence& asking) {
+  std::map<std::string_view, std::size_t> held;  // pages of each tenant
+  for (const auto& request : requests_) {
+    for (const auto& sequence : request->sequences) held[request->tenant] += sequence->pages.size();
+  }
+  const std::string_view tenant = asking.request->tenant;
+  const bool has_others = held[tenant] > asking.pages.size();
+  Sequence* chosen = nullptr;
+  bool is_younger = true;
   for (const auto& request : requests_ | std::views::reverse) {
     for (const auto& other : request->sequences | std::views::reverse) {
-      // Only those that came later, and none that is in this batch already.
-      if (other.get() == &keep) return false;
+      if (other.get() == &asking) {
+        is_younger = false;
+        continue;
+      }
       const bool is_planned = std::ranges::any_of(
           chunks_, [&](const Chunk& chunk) { return chunk.sequence == other.get(); });
       if (is_planned || other->pages.empty()) continue;
-      release(*other);
-      return true;
+      const bool is_own = request->tenant == tenant;
+      const std::size_t theirs = held[request->tenant];
+      const bool may = is_younger && (is_own || !has_others);
+      const bool is_richer = !is_own && theirs - other->pages.size() > held[tenant];
+      if (!may && !is_richer) continue;
+      if (chosen == nullptr || theirs > held[chosen->request->tenant]) chosen = other.get();
     }
   }
-  return false;
+  if (chosen == nullptr) return false;
+  release(*chosen);
+  return true;
 }
 
 bool Sampler::is_writing() const noexcept {

@@ -150,9 +150,12 @@ class Sampler {
   std::size_t plan_chunk(TenantQueue& queue, Budget& left);
   void find_pages(Sequence& sequence);
   bool find_room(Sequence& sequence, std::size_t tokens);
-  /// Takes the pages of the youngest sequence that came after `keep` and has some. It shares them
-  /// perhaps, so that none is free for it.
-  bool preempt(const Sequence& keep);
+  /// Takes the pages of another sequence, the youngest that may be taken of the tenant that has
+  /// most. It shares them perhaps, so that none is free for it. Who gives way: what came later, of
+  /// the same tenant; whoever it is, of a tenant that has more pages even without it; and what came
+  /// later, of any tenant, if the one that asks is the last of its own. So nobody gives way to
+  /// somebody who would have to give way in turn, and the oldest of all always goes on.
+  bool preempt(const Sequence& asking);
   void release(Sequence& sequence);
   void fill_batch();
   void compute_layers();

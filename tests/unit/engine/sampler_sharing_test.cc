@@ -71,6 +71,38 @@ TEST_F(SamplerSharing, PromptsTakeNoMoreRowsThanTheyMay) {
   EXPECT_EQ(sampler.last_step().written, 1U);
 }
 
+// Four sequences that want more pages than there are, and one of somebody else's who came later.
+TEST_F(SamplerSharing, OneTenantDoesNotKeepAllPages) {
+  const KvLayout layout(model->config(), model->kernels(), model->config().layers);
+  Sampler sampler(model, threads, {.cache_bytes = 16 * layout.page_bytes()});
+  std::vector<SampledSequence> got(4);
+  const auto long_one = [&](std::size_t i) {
+    auto out = job({prompt.begin() + static_cast<std::ptrdiff_t>(i), prompt.begin() + 8},
+                   {.max_tokens = 200, .stop = kNoStop});
+    out.tenant = "many";
+    return out;
+  };
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const auto id = sampler.submit(long_one(i), [&got, i](Result<SampleResponse> answer) {
+      got[i] = answer.value().sequences.at(0);
+    });
+    ASSERT_THAT(id, IsOk());
+  }
+  for (int i = 0; i < 130; ++i) sampler.step();
+  ASSERT_EQ(sampler.pages().in_use(), 16U);
+  submit(sampler, "few", 1, 40);
+
+  int steps = 0;
+  while (answers["few"] < 1 && sampler.step()) ++steps;
+
+  EXPECT_LE(steps, 45);
+  EXPECT_TRUE(got[3].tokens.empty());
+  while (sampler.step()) {
+  }
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], sample(long_one(i)).value().sequences.at(0));
+}
+
 #if TINKER_TEST_CAN_LIMIT_MEMORY
 
 // Each step is first taken with little memory. What fails then is taken again, and nobody's answer
