@@ -9,9 +9,10 @@
 //
 // Prints one JSON object a line. Of what is done several times, the best counts.
 
+#include "engine_bench.h"
+
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +22,11 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,38 +35,51 @@
 #include "base/strings.h"
 #include "engine/model_files.h"
 #include "engine/product.h"
-#include "engine/scheduler.h"
 #include "engine_models.h"
 #include "register_peak.h"
 #include "tinker/engine.h"
 
 namespace tinker {
+
+void print(std::string_view what, const std::vector<std::pair<std::string_view, double>>& numbers) {
+  std::string line = base::concat(R"({"what": ")", what, '"');
+  for (const auto& [name, number] : numbers) line += base::concat(R"(, ")", name, R"(": )", number);
+  std::printf("%s}\n", line.c_str());
+  std::fflush(stdout);
+}
+
+std::vector<std::int32_t> tokens_of(std::uint64_t sequence,
+                                    std::size_t count,
+                                    const engine::ModelConfig& config) {
+  std::vector<std::int32_t> out;
+  std::uint64_t state = sequence * 7919 + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    state = (state * 1'103'515'245 + 12'345) % (std::uint64_t{1} << 31U);
+    out.push_back(static_cast<std::int32_t>((state >> 8U) % config.vocab_size));
+  }
+  return out;
+}
+
+std::vector<Datum> step_data(const engine::ModelConfig& config, const EngineBenchOptions& options) {
+  std::vector<Datum> out;
+  for (std::size_t i = 0; i < options.sequences; ++i) {
+    auto tokens = tokens_of(i, options.length + 1, config);
+    std::vector<std::int64_t> targets(tokens.begin() + 1, tokens.end());
+    tokens.pop_back();
+    out.push_back({.model_input = ModelInput::from_tokens(std::move(tokens)),
+                   .loss_fn_inputs = {{"target_tokens", std::move(targets)},
+                                      {"weights", std::vector<float>(options.length, 1.0F)}}});
+  }
+  return out;
+}
+
 namespace {
 
 using engine::ModelConfig;
+using Options = EngineBenchOptions;
 
 constexpr std::int64_t kRank = 16;
 constexpr std::size_t kPrefillTokens = 512;
-// As many as the cache keeps together: asked for again, they need not be computed.
-constexpr std::size_t kPromptTokens = 32;
-constexpr std::size_t kNewTokens = 32;
-
-struct Options {
-  std::filesystem::path model = {};
-  std::vector<std::string> what = {};
-  EnginePrecision precision = EnginePrecision::bf16;
-  std::size_t threads = 2;
-  std::optional<std::string> cpu = {};
-  int repetitions = 3;
-  std::size_t sequences = 4;  // of a step
-  std::size_t length = 512;   // of each of them
-  std::vector<std::size_t> batches = {1, 8, 64};
-
-  [[nodiscard]] bool asks_for(std::string_view name) const {
-    return std::ranges::find(what, name) != what.end();
-  }
-};
-
 /// Seconds of the best of some calls, or of more until they have taken so long together. The first
 /// that fails is the last.
 Result<double> best_of(int repetitions,
@@ -85,27 +97,6 @@ Result<double> best_of(int repetitions,
   return best;
 }
 
-/// One line: {"what": what, name: number, ...}
-void print(std::string_view what, const std::vector<std::pair<std::string_view, double>>& numbers) {
-  std::string line = base::concat(R"({"what": ")", what, '"');
-  for (const auto& [name, number] : numbers) line += base::concat(R"(, ")", name, R"(": )", number);
-  std::printf("%s}\n", line.c_str());
-  std::fflush(stdout);
-}
-
-/// engine_peer.py makes the same. Different ones for each `sequence`.
-std::vector<std::int32_t> tokens_of(std::uint64_t sequence,
-                                    std::size_t count,
-                                    const ModelConfig& config) {
-  std::vector<std::int32_t> out;
-  std::uint64_t state = sequence * 7919 + 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    state = (state * 1'103'515'245 + 12'345) % (std::uint64_t{1} << 31U);
-    out.push_back(static_cast<std::int32_t>((state >> 8U) % config.vocab_size));
-  }
-  return out;
-}
-
 /// Of this program, largest and now ("VmHWM", "VmRSS").
 double megabytes(std::string_view name) {
   std::ostringstream status;
@@ -115,19 +106,6 @@ double megabytes(std::string_view name) {
 }
 
 // ---- training ----
-
-std::vector<Datum> step_data(const ModelConfig& config, const Options& options) {
-  std::vector<Datum> out;
-  for (std::size_t i = 0; i < options.sequences; ++i) {
-    auto tokens = tokens_of(i, options.length + 1, config);
-    std::vector<std::int64_t> targets(tokens.begin() + 1, tokens.end());
-    tokens.pop_back();
-    out.push_back({.model_input = ModelInput::from_tokens(std::move(tokens)),
-                   .loss_fn_inputs = {{"target_tokens", std::move(targets)},
-                                      {"weights", std::vector<float>(options.length, 1.0F)}}});
-  }
-  return out;
-}
 
 Result<void> bench_step(const Engine& engine, const ModelConfig& config, const Options& options) {
   const auto data = step_data(config, options);
@@ -229,119 +207,6 @@ Result<void> bench_decode(const Engine& engine, const ModelConfig& config, const
            {"tokens", static_cast<double>(batch * kNewTokens)},
            {"seconds", seconds}});
   }
-  return {};
-}
-
-// ---- training and sampling at the same time ----
-
-/// When each token was drawn, told by the engine's own thread.
-class TokenTimes {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-  /// The bytes of a token, none of which stops anything.
-  std::string note() {
-    const std::scoped_lock lock(mutex_);
-    times_.push_back(std::chrono::steady_clock::now());
-    return "x";
-  }
-  std::vector<Time> take() {
-    const std::scoped_lock lock(mutex_);
-    return std::exchange(times_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Time> times_;
-};
-
-/// Tokens of one request after another.
-struct Stream {
-  std::vector<TokenTimes::Time> times = {};
-
-  /// What came later was drawn with nobody beside it.
-  void drop_after(TokenTimes::Time end) {
-    std::erase_if(times, [&](TokenTimes::Time time) { return time > end; });
-  }
-  /// Tokens a second, what lies between requests included.
-  [[nodiscard]] double rate() const {
-    const std::chrono::duration<double> all = times.back() - times.front();
-    return static_cast<double>(times.size() - 1) / all.count();
-  }
-  /// Between two tokens, in seconds.
-  [[nodiscard]] double longest() const {
-    std::chrono::duration<double> out(0);
-    for (std::size_t i = 1; i < times.size(); ++i) {
-      out = std::max<std::chrono::duration<double>>(out, times[i] - times[i - 1]);
-    }
-    return out.count();
-  }
-};
-
-/// Draws from one request after another while `goes_on()`.
-template <typename F>
-Result<Stream> decode_while(const Engine& engine,
-                            TokenTimes& times,
-                            const ModelConfig& config,
-                            F goes_on) {
-  Stream out;
-  const auto prompt = ModelInput::from_tokens(tokens_of(3000, kPromptTokens + 1, config));
-  while (goes_on()) {
-    times.take();
-    TINKER_TRY(engine.sample(prompt,
-                             {.max_tokens = static_cast<std::int64_t>(kNewTokens),
-                              .seed = Seed(1),
-                              .stop = std::vector<std::string>{"never"}}));
-    const auto drawn = times.take();
-    out.times.insert(out.times.end(), drawn.begin(), drawn.end());
-  }
-  return out;
-}
-
-/// One request after another beside one step of training after another, and each of them alone. The
-/// adapter is the one that users get by default.
-Result<void> bench_sharing(const ModelConfig& config, const Options& options) {
-  TokenTimes times;
-  TINKER_TRY(const auto engine,
-             Engine::load(options.model,
-                          {.precision = options.precision,
-                           .threads = options.threads,
-                           .cpu = options.cpu,
-                           .token_bytes = [&](std::int32_t) { return times.note(); }}));
-  TINKER_TRY(const auto trainer, engine.create_trainer({.seed = Seed(1)}));
-  const auto data = step_data(config, options);
-  // Seconds of a step, on average.
-  const auto train = [&](int steps) -> Result<double> {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < steps; ++i) {
-      TINKER_TRY(trainer.forward_backward(data, LossFn::cross_entropy));
-      TINKER_TRY(trainer.optim_step({.learning_rate = 1e-4}));
-    }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / steps;
-  };
-  TINKER_TRY(train(1));  // takes the memory
-  TINKER_TRY(const double step_alone, train(options.repetitions));
-  int requests = 2 + options.repetitions;
-  TINKER_TRY(const auto alone, decode_while(engine, times, config, [&] { return requests-- > 0; }));
-
-  std::atomic<bool> is_over = false;
-  Result<Stream> beside = Error{};
-  std::thread sampling(
-      [&] { beside = decode_while(engine, times, config, [&] { return !is_over.load(); }); });
-  const auto step_beside = train(options.repetitions);
-  const auto end = std::chrono::steady_clock::now();
-  is_over = true;
-  sampling.join();
-  TINKER_TRY(const double seconds, step_beside);
-  if (!beside.ok()) return beside.error();
-  beside->drop_after(end);
-  print("sharing",
-        {{"train_alone", 1 / step_alone},
-         {"train_beside", 1 / seconds},
-         {"decode_alone", alone.rate()},
-         {"decode_beside", beside->rate()},
-         {"longest_gap_alone", alone.longest()},
-         {"longest_gap_beside", beside->longest()},
-         {"quantum", std::chrono::duration<double>(engine::SchedulerOptions().quantum).count()}});
   return {};
 }
 

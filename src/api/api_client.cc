@@ -295,11 +295,11 @@ ApiClient::Next ApiClient::settle(Attempt& state, Result<Response>& result) {
 void ApiClient::tell_outcome(const Attempt& state, const Result<Response>& result) const {
   if (result.ok() && is_success(result->status)) return state.scope->note(nullptr);
   // To a poll, 408 says that there is no result yet.
-  const bool is_no_failure =
-      result.ok() ? !(http::should_retry(*result) || result->status == 402) ||
-                        (state.accepts == Accepts::any_status && result->status == 408)
-                  : !http::is_transport_error(result.error());
-  if (is_no_failure) return;
+  const auto is_failure = [&](const Response& answer) {
+    if (state.accepts == Accepts::any_status && answer.status == 408) return false;
+    return http::should_retry(answer) || answer.status == 402;
+  };
+  if (result.ok() ? !is_failure(*result) : !http::is_transport_error(result.error())) return;
   const auto cause = result.ok() ? status_text(*result, kMaxCauseText) : result.error().message;
   const auto failure = std::make_shared<const async::Failure>(async::Failure{
       .what = base::concat(to_string(state.call.method),

@@ -149,8 +149,10 @@ TEST(UniqueFunction, SurvivesBeingMovedToItself) {
 TEST(UniqueFunction, KeepsACallableWhoseMoveMayThrowInOnePlace) {
   struct Throwing {
     Throwing() = default;
-    // NOLINTNEXTLINE(bugprone-exception-escape,performance-noexcept-move-constructor): as tested.
+    // NOLINTBEGIN(bugprone-exception-escape,bugprone-unsafe-to-allow-exceptions): as tested.
+    // NOLINTNEXTLINE(performance-noexcept-move-constructor): as tested.
     Throwing(Throwing&& other) noexcept(false) : moves(other.moves + 1) {}
+    // NOLINTEND(bugprone-exception-escape,bugprone-unsafe-to-allow-exceptions)
     Throwing(const Throwing&) = delete;
     Throwing& operator=(const Throwing&) = delete;
     Throwing& operator=(Throwing&&) = delete;

@@ -34,7 +34,7 @@ struct FormulaLoss : ::testing::Test {
                {"target_tokens", std::vector<std::int64_t>(text.begin() + 1, text.end())}}});
     }
   }
-  TrainingRun run() { return {compute, adapter, 0}; }
+  [[nodiscard]] TrainingRun run() const { return {compute, adapter, 0}; }
 
   /// Adds ratios on all sides of the thresholds, and advantages of both signs, some of them 0.
   void sample() {
