@@ -292,6 +292,9 @@ class Engine {
  private:
   explicit Engine(std::shared_ptr<engine::EngineCore> core) : core_(std::move(core)) {}
   [[nodiscard]] engine::EngineCall call(const char* name) const;
+  static Result<LocalTrainer> trainer_of(const std::weak_ptr<engine::EngineCore>& weak,
+                                         std::shared_ptr<engine::TrainerState> state,
+                                         const std::string& tenant);
   std::shared_ptr<engine::EngineCore> core_;
   CallOptions options_ = {};
   std::string tenant_ = {};

@@ -158,11 +158,7 @@ Future<LocalTrainer> Engine::create_trainer_async(LoraConfig config) const {
   auto start = [weak = std::weak_ptr(core_), layout = *std::move(layout), seed, tenant = tenant_] {
     return engine::and_then<LocalTrainer>(
         make_state(weak, layout, seed),
-        [weak, tenant](std::shared_ptr<engine::TrainerState> state) -> Result<LocalTrainer> {
-          auto core = weak.lock();
-          if (!core) return engine::engine_went_away();
-          return LocalTrainer(std::move(core), std::move(state)).for_tenant(tenant);
-        });
+        [weak, tenant](StatePtr state) { return trainer_of(weak, std::move(state), tenant); });
   };
   return core_->submit<LocalTrainer>(call("create_trainer"), core_->new_line(), std::move(start));
 }
@@ -180,11 +176,7 @@ Future<LocalTrainer> Engine::load_trainer_async(std::filesystem::path folder,
                 tenant = tenant_]() mutable {
     return engine::and_then<LocalTrainer>(
         restore_state(weak, read()),
-        [weak, tenant](std::shared_ptr<engine::TrainerState> state) -> Result<LocalTrainer> {
-          auto core = weak.lock();
-          if (!core) return engine::engine_went_away();
-          return LocalTrainer(std::move(core), std::move(state)).for_tenant(tenant);
-        });
+        [weak, tenant](StatePtr state) { return trainer_of(weak, std::move(state), tenant); });
   };
   return core_->submit<LocalTrainer>(call("load_trainer"), line, std::move(start));
 }
@@ -265,6 +257,14 @@ Future<SampleResponse> Engine::sample_async(ModelInput prompt,
       {.adapter = std::move(from.adapter_),
        .request = request_of(std::move(prompt), std::move(params), std::move(options)),
        .seed = seed});
+}
+
+Result<LocalTrainer> Engine::trainer_of(const std::weak_ptr<engine::EngineCore>& weak,
+                                        StatePtr state,
+                                        const std::string& tenant) {
+  auto core = weak.lock();
+  if (!core) return engine::engine_went_away();
+  return LocalTrainer(std::move(core), std::move(state)).for_tenant(tenant);
 }
 
 engine::EngineCall Engine::call(const char* name) const {
