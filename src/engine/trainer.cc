@@ -181,7 +181,8 @@ void Trainer::lay_out(const Plan& plan, Arena& arena) {
 /// Arrays that fit are used as they are. Passes that take turns would take memory again and again,
 /// so new arrays suit the ones before, too, if there is room for that.
 void Trainer::reserve(const Plan& plan, std::size_t most_bytes) {
-  if (plan.shape.fits(plan_.shape) && plan_.keeps_layers >= plan.keeps_layers) return;
+  const bool keeps_enough = plan_.keeps_layers || !plan.keeps_layers;
+  if (plan.shape.fits(plan_.shape) && keeps_enough) return;
   Plan chosen = {.shape = largest_of(plan.shape, plan_.shape), .keeps_layers = plan.keeps_layers};
   const bool is_too_much = chosen.keeps_layers && !may_keep(chosen);
   if (is_too_much || bytes_of(chosen) > most_bytes) chosen = plan;

@@ -55,8 +55,7 @@ std::string place_of(const TensorData& tensor, std::size_t index) {
   const auto& shape = tensor.shape();
   if (!shape || shape->size() != 2) return base::concat('[', index, ']');
   if (const auto* const csr = tensor.indices()) {
-    const auto next =
-        std::upper_bound(csr->crow.begin(), csr->crow.end(), static_cast<std::int64_t>(index));
+    const auto next = std::ranges::upper_bound(csr->crow, static_cast<std::int64_t>(index));
     return base::concat('[', next - csr->crow.begin() - 1, ", ", csr->col[index], ']');
   }
   const auto columns = static_cast<std::size_t>((*shape)[1]);

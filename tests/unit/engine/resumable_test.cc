@@ -39,7 +39,7 @@ TEST(Resumable, GoesFromCutToCut) {
 TEST(Resumable, UnwindsWhenItIsDestroyed) {
   const auto alive = std::make_shared<int>(0);
   const auto hold = [](std::shared_ptr<int> what) -> Resumable<int> {
-    const auto held = what;
+    const auto held = std::move(what);
     co_yield Cut::inside;
     co_return *held;
   };
@@ -54,7 +54,7 @@ TEST(Resumable, UnwindsWhenItIsDestroyed) {
 template <typename E>
 Resumable<int> fail(E error) {
   co_yield Cut::between;
-  throw error;
+  throw error;  // NOLINT(bugprone-std-exception-baseclass): as tested.
 }
 
 TEST(Resumable, AnExceptionIsItsResult) {
