@@ -70,7 +70,7 @@ Task<ClientConfigResponse> fetch_config(std::shared_ptr<SessionCore> core,
                        .body = std::move(body),
                        .pool = api::PoolKind::config,
                        .is_guarded = false,
-                       .observer = std::move(watch)};
+                       .observer = watch};
   auto call = core->api->call(std::move(request), std::move(tokens));
   TINKER_CO_TRY(const auto response, co_await std::move(call));
   co_return read_answer<ClientConfigResponse>(response, "/api/v1/client/config", *core->api);
@@ -113,7 +113,7 @@ Task<> post_finish(std::shared_ptr<SessionCore> core,
                        .body = std::move(body),
                        .pool = api::PoolKind::train,
                        .is_guarded = false,
-                       .observer = std::move(watch)};
+                       .observer = watch};
   auto call = core->api->call(std::move(request), core->tokens);
   TINKER_CO_TRY(co_await std::move(call));
   co_return Result<void>();

@@ -54,7 +54,9 @@ class ClientConnection : public ByteStream {
   [[nodiscard]] std::shared_ptr<ClientConnection> self() {
     return std::static_pointer_cast<ClientConnection>(shared_from_this());
   }
-  [[nodiscard]] std::weak_ptr<ClientConnection> weak_self() { return self(); }
+  [[nodiscard]] std::weak_ptr<ClientConnection> weak_self() noexcept {
+    return std::static_pointer_cast<ClientConnection>(weak_from_this().lock());
+  }
   /// Requires that it has been open.
   [[nodiscard]] Codec& codec() noexcept { return *codec_; }
 
