@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/block_pool.h"
+#include "tinker/check.h"
 
 namespace tinker::http {
 
@@ -47,8 +48,7 @@ struct Memory {
   }
 };
 
-}  // namespace
-
+/// Where nghttp2 keeps what it knows of each stream and frame: in blocks that are used again.
 nghttp2_mem* h2_memory() noexcept {
   static nghttp2_mem memory = {.mem_user_data = nullptr,
                                .malloc = Memory::allocate,
@@ -56,6 +56,27 @@ nghttp2_mem* h2_memory() noexcept {
                                .calloc = Memory::allocate_zeros,
                                .realloc = Memory::resize};
   return &memory;
+}
+
+}  // namespace
+
+H2SessionPtr begin_h2_session(const H2Setup& setup, void* user_data) {
+  nghttp2_session_callbacks* callbacks = nullptr;
+  nghttp2_option* option = nullptr;
+  TINKER_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0);
+  setup.set_callbacks(callbacks);
+  nghttp2_option_set_no_closed_streams(option, 1);
+  setup.set_options(option);
+  nghttp2_session* session = nullptr;
+  const int made = setup.make(&session, callbacks, user_data, option, h2_memory());
+  nghttp2_session_callbacks_del(callbacks);
+  nghttp2_option_del(option);
+  TINKER_CHECK(made == 0);
+  H2SessionPtr owner(session);
+  const auto& settings = setup.settings;
+  TINKER_CHECK(nghttp2_submit_settings(session, 0, settings.data(), settings.size()) == 0);
+  TINKER_CHECK(nghttp2_session_set_local_window_size(session, 0, 0, setup.connection_window) == 0);
+  return owner;
 }
 
 }  // namespace tinker::http

@@ -3,16 +3,28 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <system_error>
 
 #include <nghttp2/nghttp2.h>
 
+#include "http/h2_session.h"
+
 /// What the HTTP/2 sessions of both roles share.
 namespace tinker::http {
 
-/// Where nghttp2 keeps what it knows of each stream and frame: in blocks that are used again.
-nghttp2_mem* h2_memory() noexcept;
+/// How a session begins.
+struct H2Setup {
+  decltype(&nghttp2_session_server_new3) make = nullptr;  ///< nghttp2's function for the role.
+  void (*set_callbacks)(nghttp2_session_callbacks*) = nullptr;
+  void (*set_options)(nghttp2_option*) = [](nghttp2_option*) {};
+  std::span<const nghttp2_settings_entry> settings = {};
+  std::int32_t connection_window = 0;  ///< In bytes.
+};
+
+/// A session that has its settings to send. Its callbacks get `user_data`.
+H2SessionPtr begin_h2_session(const H2Setup& setup, void* user_data);
 
 inline constexpr std::size_t kH2FrameHeadBytes = 9;
 

@@ -20,8 +20,7 @@ namespace tinker::http {
 namespace {
 
 constexpr std::size_t kSendWindow = std::size_t{256} << 10U;
-// How much is made ready for sending at a time, and what stays when all is sent.
-constexpr std::size_t kOutputBytes = std::size_t{64} << 10U;
+// Room that stays when all is sent.
 constexpr std::size_t kKeptBytes = 1024;
 
 constexpr Refusal kTooLong = {.status = 413, .why = "the body is longer than this server takes"};
@@ -273,7 +272,7 @@ bool H2ServerSession::is_congested(const ServerExchange& exchange) const {
   return exchange.response().body.size() > kSendWindow;
 }
 
-int H2ServerSession::on_sent(Stream& stream, std::size_t bytes) {
+void H2ServerSession::on_sent(Stream& stream, std::size_t bytes) {
   std::string& out = stream.exchange->out();
   stream.out_at += bytes;
   stream.sent_bytes += bytes;
@@ -284,27 +283,18 @@ int H2ServerSession::on_sent(Stream& stream, std::size_t bytes) {
   }
   if (left == 0) stream.is_stalled = false;
   if (left <= kSendWindow / 2) stream.exchange->on_writable();
-  return out_.size() < kOutputBytes ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 std::string_view H2ServerSession::output() {
-  if (out_sent_ < out_.size()) return std::string_view(out_).substr(out_sent_);
-  out_.clear();
-  out_sent_ = 0;
-  while (out_.size() < kOutputBytes) {
-    const std::uint8_t* data = nullptr;
-    const ssize_t size = nghttp2_session_mem_send(session_.get(), &data);
-    if (size < 0) is_over_ = true;
-    if (size <= 0) break;
-    out_.append(h2_text(data, static_cast<std::size_t>(size)));
-  }
-  if (out_.empty() && !raw_.empty()) out_ = std::exchange(raw_, {});
-  if (out_.empty() && out_.capacity() > kKeptBytes) out_ = std::string();
-  return out_;
+  if (!out_.left().empty()) return out_.left();
+  if (out_.fill(*session_) < 0) is_over_ = true;
+  if (out_.left().empty() && !raw_.empty()) out_.set(std::exchange(raw_, {}));
+  out_.trim(kKeptBytes);
+  return out_.left();
 }
 
 void H2ServerSession::wrote(std::size_t bytes) {
-  out_sent_ += bytes;
+  out_.wrote(bytes);
 }
 
 }  // namespace tinker::http

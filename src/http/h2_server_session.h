@@ -7,9 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "http/h2_session.h"
 #include "http/server_codec.h"
-
-struct nghttp2_session;
 
 namespace tinker::http {
 
@@ -33,10 +32,7 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
 
  private:
   static constexpr double kMaxTokens = 1000;
-  struct Callbacks;
-  struct Free {
-    void operator()(nghttp2_session* session) const noexcept;
-  };
+  struct Calls;  // what nghttp2 calls
   /// One request's state beside its exchange.
   struct Stream {
     std::shared_ptr<ServerExchange> exchange;
@@ -75,8 +71,8 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   void start_ready();
   void refuse(Stream& stream, const Refusal& refusal);
   void submit(const ServerExchange& exchange, bool has_body);
-  /// That much of an answer went into `out_`. Returns what nghttp2 is to be told.
-  int on_sent(Stream& stream, std::size_t bytes);
+  /// That much of an answer went into `out_`.
+  static void on_sent(Stream& stream, std::size_t bytes);
   void reset(std::int32_t id, std::uint32_t code);
   /// Counts a frame that costs the peer nothing and us something; false when it is one too many.
   bool spend();
@@ -102,11 +98,10 @@ class H2ServerSession final : public ServerCodec, private ServerExchange::Carrie
   const ServerLimits& limits_;
   ServerClock& clock_;
   Peer peer_;
-  std::unique_ptr<nghttp2_session, Free> session_;
+  H2SessionPtr session_;
   std::vector<std::unique_ptr<Stream>> streams_;        // by `ServerExchange::slot`
   std::vector<std::shared_ptr<ServerExchange>> ready_;  // whose handlers are to be started
-  std::string out_;
-  std::size_t out_sent_ = 0;
+  H2Output out_;
   std::string raw_;             // to follow all frames
   TimePoint since_;             // the last stream ended, or the session began
   TimePoint next_look_;         // at streams that may be slow

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/strings.h"
+#include "http/h2_callbacks.h"
 #include "http/h2_common.h"
 
 namespace tinker::http {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::int32_t kStreamWindow = 4 << 20;
 constexpr std::int32_t kConnectionWindow = 32 << 20;
-// How much is made ready for sending at a time.
-constexpr std::size_t kOutputBytes = std::size_t{64} << 10U;
 // Room that stays when all is sent.
 constexpr std::size_t kKeptBytes = 4096;
 
@@ -31,147 +30,96 @@ Error going_away() {
 
 }  // namespace
 
-/// What nghttp2 calls.
-struct H2ClientSession::Callbacks {
-  static H2ClientSession& self(void* user_data) {
-    return *static_cast<H2ClientSession*>(user_data);
-  }
-
-  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
-  static int on_header(nghttp2_session*,
-                       const nghttp2_frame* frame,
-                       const std::uint8_t* name,
-                       std::size_t name_size,
-                       const std::uint8_t* value,
-                       std::size_t value_size,
-                       std::uint8_t,
-                       void* user_data) {
-    H2ClientSession& me = self(user_data);
-    Exchange* const exchange = me.find(frame->hd.stream_id);
-    if (exchange == nullptr) return 0;
-    const std::string_view key = h2_text(name, name_size);
-    if (key == ":status") {
-      exchange->response.status = number_or(h2_text(value, value_size), 0);
+struct H2ClientSession::Calls {
+  static void on_header(H2ClientSession& me,
+                        std::int32_t id,
+                        std::string_view name,
+                        std::string_view value) {
+    Exchange* const exchange = me.find(id);
+    if (exchange == nullptr) return;
+    if (name == ":status") {
+      exchange->response.status = number_or(value, 0);
       // Interim answers without headers have an end too.
-      exchange->response_head_bytes += name_size + value_size;
-      return 0;
+      exchange->response_head_bytes += name.size() + value.size();
+      return;
     }
-    const auto added =
-        add_response_header(*exchange, key, h2_text(value, value_size), me.options_.limits);
+    const auto added = add_response_header(*exchange, name, value, me.options_.limits);
     if (!added.ok()) me.refuse(*exchange, added.error());
-    return 0;
   }
 
-  static int on_data(nghttp2_session*,
-                     std::uint8_t,
-                     std::int32_t stream_id,
-                     const std::uint8_t* data,
-                     std::size_t size,
-                     void* user_data) {
-    H2ClientSession& me = self(user_data);
-    Exchange* const exchange = me.find(stream_id);
-    if (exchange == nullptr) return 0;
+  static void on_data(H2ClientSession& me, std::int32_t id, std::string_view bytes) {
+    Exchange* const exchange = me.find(id);
+    if (exchange == nullptr) return;
     exchange->last_activity = me.now_;
-    const auto added = add_response_body(*exchange, h2_text(data, size));
+    const auto added = add_response_body(*exchange, bytes);
     if (!added.ok()) me.refuse(*exchange, added.error());
-    return 0;
   }
 
-  static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
-    H2ClientSession& me = self(user_data);
-    switch (frame->hd.type) {
+  static void on_frame(H2ClientSession& me, const nghttp2_frame& frame) {
+    switch (frame.hd.type) {
       case NGHTTP2_HEADERS:
-        if (Exchange* const exchange = me.find(frame->hd.stream_id)) me.on_head(*exchange);
+        if (Exchange* const exchange = me.find(frame.hd.stream_id)) me.on_head(*exchange);
         break;
+      case NGHTTP2_DATA: break;
       case NGHTTP2_SETTINGS:
-        if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) me.on_settings();
-        return 0;
-      case NGHTTP2_GOAWAY: me.on_go_away(frame->goaway.last_stream_id); return 0;
-      default: break;
+        if ((frame.hd.flags & NGHTTP2_FLAG_ACK) == 0) me.on_settings();
+        return;
+      case NGHTTP2_GOAWAY: me.on_go_away(frame.goaway.last_stream_id); return;
+      default: return;
     }
-    if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      if (Exchange* const exchange = me.find(frame->hd.stream_id)) me.complete(*exchange);
-    }
-    return 0;
+    if ((frame.hd.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+    if (Exchange* const exchange = me.find(frame.hd.stream_id)) me.complete(*exchange);
   }
 
-  static int on_stream_close(nghttp2_session*,
-                             std::int32_t stream_id,
-                             std::uint32_t error_code,
-                             void* user_data) {
-    H2ClientSession& me = self(user_data);
-    if (Exchange* const exchange = me.find(stream_id)) me.on_closed(*exchange, error_code);
-    return 0;
+  static void on_invalid_frame(H2ClientSession& me, const nghttp2_frame&, int error) {
+    me.violation_ = nghttp2_strerror(error);
   }
 
-  static int on_not_sent(nghttp2_session*, const nghttp2_frame* frame, int, void* user_data) {
-    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-    H2ClientSession& me = self(user_data);
+  static void on_closed(H2ClientSession& me, std::int32_t id, std::uint32_t code) {
+    if (Exchange* const exchange = me.find(id)) me.on_closed(*exchange, code);
+  }
+
+  static void on_not_sent(H2ClientSession& me, const nghttp2_frame& frame) {
+    if (frame.hd.type != NGHTTP2_HEADERS) return;
     for (const auto& exchange : me.slots_) {
-      if (!exchange || exchange->stream_id != frame->hd.stream_id) continue;
+      if (!exchange || exchange->stream_id != frame.hd.stream_id) continue;
       me.fail(me.release(*exchange),
               connection_error("HTTP/2: the connection ended before the request was sent"),
               true);
       break;
     }
-    return 0;
   }
 
-  static int on_sent(nghttp2_session*, const nghttp2_frame* frame, void* user_data) {
-    if (frame->hd.type != NGHTTP2_HEADERS) return 0;
-    const H2ClientSession& me = self(user_data);
-    Exchange* const exchange = me.find(frame->hd.stream_id);
-    if (exchange == nullptr) return 0;
+  static void on_sent(const H2ClientSession& me, const nghttp2_frame& frame) {
+    if (frame.hd.type != NGHTTP2_HEADERS) return;
+    Exchange* const exchange = me.find(frame.hd.stream_id);
+    if (exchange == nullptr) return;
     exchange->last_activity = me.now_;
     exchange->is_stream_open = true;
-    exchange->phase = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 ? Exchange::Phase::receiving
-                                                                       : Exchange::Phase::sending;
-    return 0;
+    exchange->phase = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 ? Exchange::Phase::receiving
+                                                                      : Exchange::Phase::sending;
   }
 
-  static int on_invalid_frame(nghttp2_session*, const nghttp2_frame*, int error, void* user_data) {
-    self(user_data).violation_ = nghttp2_strerror(error);
-    return 0;
+  static std::optional<H2BodyLeft> body_left(const H2ClientSession& me, std::int32_t id) {
+    const Exchange* const exchange = me.find(id);
+    if (exchange == nullptr) return std::nullopt;
+    return H2BodyLeft{.bytes = view(exchange->request.body).size() - exchange->body_sent};
   }
 
-  // NOLINTNEXTLINE(readability-function-size): the parameters are nghttp2's.
-  static ssize_t read_body(nghttp2_session*,
-                           std::int32_t stream_id,
-                           std::uint8_t*,
-                           std::size_t size,
-                           std::uint32_t* flags,
-                           nghttp2_data_source*,
-                           void* user_data) {
-    const Exchange* const exchange = self(user_data).find(stream_id);
-    if (exchange == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    const std::size_t left = view(exchange->request.body).size() - exchange->body_sent;
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (left <= size) *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return static_cast<ssize_t>(std::min(left, size));
-  }
-
-  static int send_body(nghttp2_session*,
-                       nghttp2_frame* frame,
-                       const std::uint8_t* head,
-                       std::size_t size,
-                       nghttp2_data_source*,
-                       void* user_data) {
-    H2ClientSession& me = self(user_data);
-    Exchange* const exchange = me.find(frame->hd.stream_id);
+  static int send_body(H2ClientSession& me,
+                       std::int32_t id,
+                       std::string_view head,
+                       std::size_t size) {
+    Exchange* const exchange = me.find(id);
     if (exchange == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::string_view body = view(exchange->request.body);
-    me.out_.append(h2_text(head, kH2FrameHeadBytes)).append(body.substr(exchange->body_sent, size));
+    const int verdict = me.out_.add_data(head, body.substr(exchange->body_sent, size));
     exchange->body_sent += size;
     exchange->last_activity = me.now_;
     if (exchange->body_sent == body.size()) exchange->phase = Exchange::Phase::receiving;
-    return me.out_.size() < kOutputBytes ? 0 : NGHTTP2_ERR_PAUSE;
+    return verdict;
   }
 };
-
-void H2ClientSession::Free::operator()(nghttp2_session* session) const noexcept {
-  nghttp2_session_del(session);
-}
 
 H2ClientSession::H2ClientSession(Options options) : options_(options) {
   begin_session();
@@ -179,34 +127,17 @@ H2ClientSession::H2ClientSession(Options options) : options_(options) {
 H2ClientSession::~H2ClientSession() = default;
 
 void H2ClientSession::begin_session() {
-  nghttp2_session_callbacks* callbacks = nullptr;
-  nghttp2_option* option = nullptr;
-  TINKER_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0);
-  nghttp2_session_callbacks_set_on_header_callback(callbacks, Callbacks::on_header);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, Callbacks::on_data);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, Callbacks::on_frame);
-  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, Callbacks::on_stream_close);
-  nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, Callbacks::on_not_sent);
-  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, Callbacks::on_sent);
-  nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks,
-                                                               Callbacks::on_invalid_frame);
-  nghttp2_session_callbacks_set_send_data_callback(callbacks, Callbacks::send_body);
-  nghttp2_option_set_no_closed_streams(option, 1);
-  nghttp2_session* session = nullptr;
-  const int made = nghttp2_session_client_new3(&session, callbacks, this, option, h2_memory());
-  nghttp2_session_callbacks_del(callbacks);
-  nghttp2_option_del(option);
-  TINKER_CHECK(made == 0);
-  session_.reset(session);
-
   const std::array<nghttp2_settings_entry, 3> settings = {{
       {.settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH, .value = 0},
       {.settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, .value = kStreamWindow},
       {.settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
        .value = static_cast<std::uint32_t>(options_.limits.max_bytes)},
   }};
-  TINKER_CHECK(nghttp2_submit_settings(session, 0, settings.data(), settings.size()) == 0);
-  TINKER_CHECK(nghttp2_session_set_local_window_size(session, 0, 0, kConnectionWindow) == 0);
+  session_ = begin_h2_session({.make = nghttp2_session_client_new3,
+                               .set_callbacks = H2Callbacks<H2ClientSession, Calls>::set,
+                               .settings = settings,
+                               .connection_window = kConnectionWindow},
+                              this);
 }
 
 std::size_t H2ClientSession::capacity() const {
@@ -278,8 +209,7 @@ std::int32_t H2ClientSession::submit(const Exchange& exchange) {
   if (!request.headers.contains("accept-encoding")) add("accept-encoding", "gzip, deflate, zstd");
   if (has_length(request)) add("content-length", length.text());
 
-  nghttp2_data_provider provider = {.source = {.ptr = nullptr},
-                                    .read_callback = Callbacks::read_body};
+  const nghttp2_data_provider provider = H2Callbacks<H2ClientSession, Calls>::body();
   // One more than the slot: a null pointer means none.
   // NOLINTNEXTLINE(performance-no-int-to-ptr): nghttp2 has room for a pointer, we keep a number.
   auto* const slot = reinterpret_cast<void*>(exchange.slot + 1);
@@ -401,18 +331,9 @@ void H2ClientSession::on_closed(Exchange& exchange, std::uint32_t error_code) {
 
 std::string_view H2ClientSession::output(TimePoint now) {
   now_ = now;
-  if (out_sent_ < out_.size()) return std::string_view(out_).substr(out_sent_);
-  out_.clear();
-  out_sent_ = 0;
-  while (out_.size() < kOutputBytes) {
-    const std::uint8_t* data = nullptr;
-    const ssize_t size = nghttp2_session_mem_send(session_.get(), &data);
-    if (size < 0) {
-      end(connection_error(base::concat("HTTP/2: ", nghttp2_strerror(static_cast<int>(size)))));
-      break;
-    }
-    if (size == 0) break;
-    out_.append(h2_text(data, static_cast<std::size_t>(size)));
+  if (!out_.left().empty()) return out_.left();
+  if (const int failed = out_.fill(*session_); failed < 0) {
+    end(connection_error(base::concat("HTTP/2: ", nghttp2_strerror(failed))));
   }
   // After a violation nghttp2 says goodbye and listens no more.
   if (!is_ended_ && nghttp2_session_want_read(session_.get()) == 0) {
@@ -420,12 +341,12 @@ std::string_view H2ClientSession::output(TimePoint now) {
     end(connection_error(base::concat("HTTP/2: the server broke the protocol: ", what)));
   }
   // Of many connections few have something to send at a time, and the idle ones keep nothing.
-  if (out_.empty() && (in_flight() == 0 || out_.capacity() > kKeptBytes)) out_ = std::string();
-  return out_;
+  out_.trim(in_flight() == 0 ? 0 : kKeptBytes);
+  return out_.left();
 }
 
 void H2ClientSession::wrote(std::size_t bytes, TimePoint) {
-  out_sent_ += bytes;
+  out_.wrote(bytes);
 }
 
 void H2ClientSession::receive(std::string_view bytes, TimePoint now) {

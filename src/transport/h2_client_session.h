@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "http/h2_session.h"
 #include "transport/exchange.h"
-
-struct nghttp2_session;
 
 namespace tinker::http {
 
@@ -42,10 +41,7 @@ class H2ClientSession final : public Codec {
   void end(const std::optional<Error>& error) override;
 
  private:
-  struct Callbacks;
-  struct Free {
-    void operator()(nghttp2_session* session) const noexcept;
-  };
+  struct Calls;  // what nghttp2 calls
 
   void begin_session();
   std::int32_t submit(const Exchange& exchange);
@@ -63,13 +59,12 @@ class H2ClientSession final : public Codec {
   void on_closed(Exchange& exchange, std::uint32_t error_code);
 
   Options options_;
-  std::unique_ptr<nghttp2_session, Free> session_;
+  H2SessionPtr session_;
   // nghttp2 knows an exchange by its slot alone, so that it can never reach one that is gone.
   std::vector<std::shared_ptr<Exchange>> slots_;
   std::vector<std::size_t> free_slots_;
   std::size_t sinks_ = 0;  // exchanges whose bodies go elsewhere
-  std::string out_;
-  std::size_t out_sent_ = 0;
+  H2Output out_;
   std::size_t assumed_limit_ = 100;  // as recommended (RFC 9113, section 6.5.2)
   TimePoint now_ = {};
   std::uint64_t received_ = 0;  // bytes, ever

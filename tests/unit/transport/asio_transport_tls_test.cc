@@ -225,7 +225,7 @@ TEST_F(AsioTransportTlsTest, CancellingResetsOneStreamAndLeavesTheOthers) {
     serve_h2(peer, h2, [&] {
       if (h2.streams.size() == 2 && !was_asked.exchange(true)) asked.count_down();
       for (auto& [id, stream] : h2.streams) {
-        if (stream.headers[":path"] != "/cancelled" || stream.closed_with == 0xFFFF'FFFF) continue;
+        if (stream.headers[":path"] != "/cancelled" || !stream.is_closed) continue;
         reason = stream.closed_with;
         h2.respond(id == 1 ? 3 : 1, "alive");
       }
