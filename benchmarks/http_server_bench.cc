@@ -1,8 +1,11 @@
 // Our server half with a handler that says hello, for `./dev bench http_server`
-// (http_server_area.py), which puts load on it. Speaks HTTP/1.1 and HTTP/2 without TLS. Prints its
-// port; serves until the standard input ends.
+// (http_server_area.py), which puts load on it: http_server_bench CERTIFICATE KEY. Speaks HTTP/1.1
+// and HTTP/2, without TLS at one port and with it at another. Prints both; serves until the
+// standard input ends.
 
+#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include <sys/resource.h>
@@ -26,16 +29,18 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int run() {
+int run(const TlsIdentity& identity) {
   raise_descriptor_limit();
   const auto loop = async::AsioLoop::create();
   auto server = Server::create(loop, hello, {.limits = {.times = {.idle = std::chrono::hours(1)}}});
-  const auto port = server->listen({}, std::nullopt);
-  if (!port.ok()) {
-    std::fprintf(stderr, "http_server_bench: %s\n", port.error().to_string().c_str());
-    return 1;
+  for (const auto& tls : {std::optional<TlsIdentity>(), std::optional(identity)}) {
+    const auto port = server->listen({}, tls);
+    if (!port.ok()) {
+      std::fprintf(stderr, "http_server_bench: %s\n", port.error().to_string().c_str());
+      return 1;
+    }
+    std::printf("%d\n", static_cast<int>(*port));
   }
-  std::printf("%d\n", static_cast<int>(*port));
   std::fflush(stdout);
   std::thread end([&loop] {
     char byte = 0;
@@ -51,6 +56,10 @@ int run() {
 }  // namespace
 }  // namespace tinker::http
 
-int main() {
-  return tinker::http::run();
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: http_server_bench CERTIFICATE KEY\n");
+    return 2;
+  }
+  return tinker::http::run({.certificate_file = argv[1], .key_file = argv[2]});
 }

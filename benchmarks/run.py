@@ -84,6 +84,8 @@ def print_rows(rows):
         line = f"{row['name']:50} {row['value']:10.3f} {row['unit']:7}"
         if row["peer"]:
             line += f"  {row['peer']}: {row['peer_value']:10.3f} {row['unit']:7} {row['ratio']:8.2f}x"
+        if "verdict" in row:
+            line += f"  {row['verdict']}"
         print(line)
 
 
