@@ -372,6 +372,7 @@ template <typename F>
 void Scheduler::State::end_if(F why) {
   std::vector<UniqueFunction<void()>> endings;  // called last: they may do anything
   std::vector<LineId> lines;
+  lines.reserve(lines_.size());
   for (const auto& [line, works] : lines_) lines.push_back(line);
   for (const auto line : lines) {
     std::size_t before = 0;
