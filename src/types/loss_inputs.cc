@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -65,6 +66,23 @@ std::string place_of(const TensorData& tensor, std::size_t index) {
 std::size_t rows_of(const TensorData& tensor) {
   const auto& shape = tensor.shape();
   return shape && !shape->empty() ? static_cast<std::size_t>(shape->front()) : tensor.size();
+}
+
+// Batches have millions of numbers, so these look at them without a branch.
+
+/// Whether all are from 0 to 2^31 - 1: none has a bit above those.
+bool are_tokens(const Buffer<std::int64_t>& ids) {
+  std::uint64_t bits = 0;
+  for (const std::int64_t id : ids) bits |= static_cast<std::uint64_t>(id);
+  return bits >> 31U == 0;
+}
+
+/// Whether none is infinite or NaN: one more in its exponent does not reach the sign.
+bool are_finite(const Buffer<float>& values) {
+  std::uint32_t bits = 0;
+  for (const float value : values)
+    bits |= (std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU) + 0x0080'0000U;
+  return bits >> 31U == 0;
 }
 
 /// The check of one datum.
@@ -134,8 +152,10 @@ class Check {
   [[nodiscard]] Result<void> targets() const {
     const auto& targets = *find("target_tokens");
     TINKER_TRY(rows("target_tokens", targets));
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      const std::int64_t id = targets.ints()[i];
+    const auto& ids = targets.ints();
+    if (are_tokens(ids)) return {};
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::int64_t id = ids[i];
       if (id >= 0 && id <= std::numeric_limits<std::int32_t>::max()) continue;
       return invalid(base::concat("loss_fn_inputs.target_tokens has ",
                                   id,
@@ -196,6 +216,7 @@ class Check {
   template <typename Used>
   static Result<void> finite(std::string_view name, const TensorData& tensor, const Used& is_used) {
     const auto& values = tensor.floats();
+    if (are_finite(values)) return {};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (std::isfinite(values[i]) || !is_used(i)) continue;
       return invalid(base::concat("loss_fn_inputs.",
