@@ -56,17 +56,16 @@ std::string_view family_of(const OptimizerState& state) noexcept {
   return std::holds_alternative<AdamState>(state) ? "adamw" : "muon";
 }
 
-std::size_t bytes_of(const OptimizerState& state) noexcept {
+std::size_t bytes_of(const OptimizerState& state) {
   const auto* const adam = std::get_if<AdamState>(&state);
   const std::size_t numbers =
-      adam != nullptr ? adam->m.size() + adam->v.size() : std::get_if<MuonState>(&state)->m.size();
+      adam != nullptr ? adam->m.size() + adam->v.size() : std::get<MuonState>(state).m.size();
   return numbers * sizeof(float);
 }
 
 Resumable<OptimizerState> copy_of(const OptimizerState& state, ThreadPool& threads) {
   const auto* const adam = std::get_if<AdamState>(&state);
-  const auto* const muon = std::get_if<MuonState>(&state);
-  const Floats& m = adam != nullptr ? adam->m : muon->m;
+  const Floats& m = adam != nullptr ? adam->m : std::get<MuonState>(state).m;
   const Floats none;
   const Floats& v = adam != nullptr ? adam->v : none;
   Floats copy_of_m(m.size(), Zeroed::on_use);
@@ -80,9 +79,9 @@ Resumable<OptimizerState> copy_of(const OptimizerState& state, ThreadPool& threa
     }
   }
   if (adam == nullptr)
-    co_return OptimizerState(MuonState{.m = std::move(copy_of_m), .step = muon->step});
+    co_return OptimizerState(MuonState{.m = std::move(copy_of_m), .step = steps_of(state)});
   co_return OptimizerState(
-      AdamState{.m = std::move(copy_of_m), .v = std::move(copy_of_v), .step = adam->step});
+      AdamState{.m = std::move(copy_of_m), .v = std::move(copy_of_v), .step = steps_of(state)});
 }
 
 Error refuse_setting(std::string_view name, double value, std::string_view expected) {

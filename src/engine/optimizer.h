@@ -35,7 +35,7 @@ std::int64_t steps_of(const OptimizerState& state);
 std::string_view family_of(const OptimizerState& state) noexcept;
 
 /// What a copy of it takes.
-std::size_t bytes_of(const OptimizerState& state) noexcept;
+std::size_t bytes_of(const OptimizerState& state);
 Resumable<OptimizerState> copy_of(const OptimizerState& state, ThreadPool& threads);
 
 /// What a step did.

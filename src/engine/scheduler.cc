@@ -100,8 +100,8 @@ class Scheduler::State {
   void note_stop() noexcept;
   void note_end(const Ticket& ticket);
   void step();
-  std::unique_ptr<Queued> step_line(LineId line);
-  std::unique_ptr<Queued> take_first(LineId line);
+  std::unique_ptr<Queued> step_line(LineId id);
+  std::unique_ptr<Queued> take_first(LineId id);
   [[nodiscard]] bool can_go_on(LineId line) const;
   void step_sampler();
   void submit_first();

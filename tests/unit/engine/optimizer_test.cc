@@ -330,7 +330,7 @@ TEST(OptimizerState, IsCopied) {
   EXPECT_EQ(steps_of(copied), 7);
   EXPECT_TRUE(std::ranges::equal(std::get<AdamState>(copied).m.span(), adam.m.span()));
   EXPECT_TRUE(std::ranges::equal(std::get<AdamState>(copied).v.span(), adam.v.span()));
-  EXPECT_EQ(bytes_of(state), 2 * 2'500'001 * sizeof(float));
+  EXPECT_EQ(bytes_of(state), sizeof(float) * 2 * 2'500'001);
 }
 
 // ---- without memory
