@@ -108,15 +108,17 @@ struct FactorToPack {
   PackedMatrix packed = {};        ///< What becomes `rows`.
 };
 
+/// Those of a group, whose matrix of the first factors is there.
 void add_factors(const LoraLayout& layout,
                  std::span<const float> values,
-                 std::size_t padded_rank,
                  std::size_t layer,
                  LoraGroup group,
                  PackedGroup& out,
                  std::vector<FactorToPack>& factors) {
   const std::size_t rank = layout.config().rank;
-  for (std::size_t i = 0; i < members_of(group).count; ++i) {
+  const std::size_t count = members_of(group).count;
+  const std::size_t padded_rank = out.a.n() / count;
+  for (std::size_t i = 0; i < count; ++i) {
     const auto& module = layout.module(layer, group, i);
     factors.push_back({.values = values.subspan(module.a, rank * module.in),
                        .columns = module.in,
@@ -236,17 +238,13 @@ Resumable<std::shared_ptr<const Adapter>> Adapter::begin_with_values(
     const bool is_head = index + 1 == out->groups_.size();
     const auto group = is_head ? LoraGroup::head : kGroupsOfLayer[index % kLayerGroups];
     if (out->layout_->has(group)) {
+      const std::size_t layer = index / kLayerGroups;
       auto& packed = out->groups_[index].emplace();
+      packed.a = PackedMatrix(kernels,
+                              members_of(group).count * out->padded_rank_,
+                              out->layout_->module(layer, group, 0).in);
       const std::size_t first = factors.size();
-      add_factors(*out->layout_,
-                  out->values(),
-                  out->padded_rank_,
-                  index / kLayerGroups,
-                  group,
-                  packed,
-                  factors);
-      packed.a = PackedMatrix(
-          kernels, members_of(group).count * out->padded_rank_, factors[first].columns);
+      add_factors(*out->layout_, out->values(), layer, group, packed, factors);
       for (std::size_t i = first; i < factors.size(); ++i) parameters += factors[i].values.size();
     }
     if (parameters < kParametersOfStep && !is_head) continue;
