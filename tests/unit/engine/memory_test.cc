@@ -112,7 +112,8 @@ TEST(Memory, OfAStepIsWhatWasEstimated) {
       EXPECT_GE(got.held, got.estimated * 9 / 10);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
       EXPECT_LE(got.resident, got.estimated * 11 / 10 + kSlack);
-      EXPECT_GE(got.resident, got.estimated * 9 / 10);
+      // Some of it the process had before, and pages that nobody wrote to do not count.
+      EXPECT_GE(got.resident, got.estimated * 8 / 10);
 #endif
     }
   }
