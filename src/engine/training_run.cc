@@ -208,9 +208,10 @@ Resumable<OptimStepResponse> TrainingRun::step(MuonParams params) {
 }
 
 Resumable<void> TrainingRun::restore(std::shared_ptr<const Adapter> adapter, OptimizerState state) {
+  auto forgetting = discard_gradients();  // takes memory, so before anything changes
   adapter_ = std::move(adapter);
   state_ = std::move(state);
-  return discard_gradients();
+  return forgetting;
 }
 
 Resumable<void> TrainingRun::discard_gradients() {
