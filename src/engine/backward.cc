@@ -66,7 +66,7 @@ void Backward::begin(const PassShape& shape,
   longest_ = 0;
   for (const auto& range : sequences) longest_ = std::max(longest_, range.count);
   gradients_ = gradients;
-  if (transposed_[0].n() == 0) {
+  if (transposed_.back().n() == 0) {  // not all of them
     for (std::size_t i = 0; i < kProjections; ++i) {
       const auto& matrix = model_.layer(0).matrices[i];
       transposed_[i] = PackedMatrix(model_.kernels(), matrix.k(), matrix.n());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -14,6 +16,12 @@ namespace tinker::engine {
 
 constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
+}
+
+/// Room for `count` elements, after which adding them cannot fail. Grows as adding would.
+template <typename T>
+void make_room(std::vector<T>& elements, std::size_t count) {
+  if (count > elements.capacity()) elements.reserve(std::max(count, 2 * elements.capacity()));
 }
 
 /// Gives memory back to where it came from.

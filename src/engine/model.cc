@@ -167,6 +167,8 @@ std::size_t Model::bytes(const ModelConfig& config, const Kernels& kernels) {
 
 void RopeTable::reserve(std::size_t positions) {
   const std::size_t width = frequencies_.size();
+  // All three or, if there is no memory, none.
+  for (auto* const values : {&cos_, &sin_, &minus_sin_}) make_room(*values, positions * width);
   for (std::size_t position = cos_.size() / width; position < positions; ++position) {
     for (const float frequency : frequencies_) {
       const auto angle = static_cast<double>(static_cast<float>(position) * frequency);

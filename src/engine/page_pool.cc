@@ -1,6 +1,7 @@
 #include "engine/page_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/counter_random.h"
 #include "tinker/check.h"
@@ -22,16 +23,18 @@ std::uint64_t first_key(const Adapter* adapter) {
 }  // namespace
 
 std::optional<PageId> PagePool::take() {
+  if (free_.empty() && pages_.size() < limit_) {
+    std::list<PageId> added = {static_cast<PageId>(pages_.size())};
+    pages_.push_back({.memory = AlignedBytes(layout_.page_bytes()), .place = added.begin()});
+    free_.splice(free_.end(), added);
+  }
   PageId page = 0;
   if (!free_.empty()) {
     page = free_.back();
-    free_.pop_back();
-  } else if (pages_.size() < limit_) {
-    page = static_cast<PageId>(pages_.size());
-    pages_.push_back({.memory = AlignedBytes(layout_.page_bytes())});
+    move(page, free_, used_);
   } else if (!idle_.empty()) {
     page = idle_.front();
-    idle_.pop_front();
+    move(page, idle_, used_);
     forget(page);
   } else {
     return std::nullopt;
@@ -41,19 +44,15 @@ std::optional<PageId> PagePool::take() {
   return page;
 }
 
-void PagePool::release(PageId page) {
+void PagePool::release(PageId page) noexcept {
   auto& entry = pages_[page];
   TINKER_CHECK(entry.users > 0);
   if (--entry.users > 0) return;
   --in_use_;
-  if (entry.content) {
-    entry.idle = idle_.insert(idle_.end(), page);
-  } else {
-    free_.push_back(page);
-  }
+  move(page, used_, entry.content ? idle_ : free_);
 }
 
-void PagePool::forget(PageId page) {
+void PagePool::forget(PageId page) noexcept {
   auto& content = pages_[page].content;
   if (!content) return;
   by_key_.erase(content->key);
@@ -77,17 +76,19 @@ void PagePool::remember(PageId page,
     if (!content.has_adapter || !content.adapter.expired()) return;
     forget(known->second);
   }
+  Content content = {.key = key,
+                     .key_before = key_before,
+                     .adapter = adapter,
+                     .has_adapter = adapter != nullptr,
+                     .tokens = {tokens.begin(), tokens.end()}};
   by_key_.emplace(key, page);
-  entry.content = {.key = key,
-                   .key_before = key_before,
-                   .adapter = adapter,
-                   .has_adapter = adapter != nullptr,
-                   .tokens = {tokens.begin(), tokens.end()}};
+  entry.content = std::move(content);
 }
 
 std::vector<PageId> PagePool::find(const std::shared_ptr<const Adapter>& adapter,
                                    std::span<const std::int32_t> tokens) {
   std::vector<PageId> out;
+  out.reserve(tokens.size() / kKeyBlock);
   std::uint64_t key_before = first_key(adapter.get());
   for (; tokens.size() >= kKeyBlock; tokens = tokens.subspan(kKeyBlock)) {
     const auto here = tokens.first(kKeyBlock);
@@ -101,7 +102,7 @@ std::vector<PageId> PagePool::find(const std::shared_ptr<const Adapter>& adapter
                          std::equal(here.begin(), here.end(), page.content->tokens.begin());
     if (!is_same) break;
     if (page.users++ == 0) {
-      idle_.erase(page.idle);
+      move(found->second, idle_, used_);
       ++in_use_;
     }
     out.push_back(found->second);

@@ -20,7 +20,7 @@ using PageId = std::uint32_t;
 /// Pages of the cache of keys and values. Sequences that begin alike share them; full pages are
 /// remembered after their sequences have ended, until the memory is needed.
 ///
-/// Thread-compatible.
+/// What throws for lack of memory has changed nothing. Thread-compatible.
 class PagePool {
  public:
   /// `pages` is the limit; memory is taken as it is needed.
@@ -31,7 +31,7 @@ class PagePool {
   /// One more user of the page.
   void share(PageId page) { ++pages_[page].users; }
   /// One user less.
-  void release(PageId page);
+  void release(PageId page) noexcept;
   [[nodiscard]] std::byte* data(PageId page) const { return pages_[page].memory.data(); }
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
   [[nodiscard]] std::size_t in_use() const noexcept { return in_use_; }
@@ -59,16 +59,22 @@ class PagePool {
     AlignedBytes memory = {};
     std::size_t users = 0;
     std::optional<Content> content = {};
-    std::list<PageId>::iterator idle = {};  // valid if it has no users
+    std::list<PageId>::iterator place = {};  // in one of the lists
   };
-  void forget(PageId page);
+  void forget(PageId page) noexcept;
+  /// To the end of `to`.
+  void move(PageId page, std::list<PageId>& from, std::list<PageId>& to) noexcept {
+    to.splice(to.end(), from, pages_[page].place);
+  }
 
   KvLayout layout_;
   std::size_t limit_;
   std::size_t in_use_ = 0;
   std::vector<Page> pages_;
-  std::vector<PageId> free_;
-  std::list<PageId> idle_;  // remembered pages without users, the longest unused first
+  // Every page is in one of these, and moves between them without taking memory.
+  std::list<PageId> used_;
+  std::list<PageId> idle_;  // remembered, without users, the longest unused first
+  std::list<PageId> free_;
   std::unordered_map<std::uint64_t, PageId> by_key_;
 };
 

@@ -54,7 +54,7 @@ void Sampler::cancel(Id id) {
   requests_.erase(found);
 }
 
-void Sampler::release(Sequence& sequence) {
+void Sampler::release(Sequence& sequence) noexcept {
   // The last ones first: what has been free for longest is taken first, and a prompt without its
   // beginning is not found again.
   for (const auto page : sequence.pages | std::views::reverse) pages_.release(page);
@@ -65,7 +65,12 @@ void Sampler::release(Sequence& sequence) {
 
 bool Sampler::step(std::size_t prompt_rows) {
   plan_chunks(prompt_rows);
-  if (chunks_.empty()) return !requests_.empty();
+  if (!chunks_.empty()) compute_batch();
+  finish_requests();
+  return !requests_.empty();
+}
+
+void Sampler::compute_batch() {
   try {
     fill_batch();
     compute_layers();
@@ -76,8 +81,6 @@ bool Sampler::step(std::size_t prompt_rows) {
     }
     throw;
   }
-  finish_requests();
-  return !requests_.empty();
 }
 
 void Sampler::fill_batch() {
@@ -196,7 +199,7 @@ void Sampler::compute_heads() {
   }
 }
 
-void Sampler::fail(Request& request, Error why) {
+void Sampler::fail(Request& request, Error why) noexcept {
   request.failure = std::move(why);
   request.has_begun = true;
   for (const auto& sequence : request.sequences) {
@@ -263,28 +266,26 @@ void Sampler::begin_samples(Sequence& first) {
   const auto samples = static_cast<std::size_t>(request.asked.num_samples);
   const std::size_t full = request.prompt.size() / kKeyBlock;
   for (std::size_t i = 1; i < samples; ++i) {
-    auto other = std::make_unique<Sequence>();
-    other->request = &request;
-    other->index = i;
-    other->tokens = request.prompt;
+    auto& other = *request.sequences.emplace_back(std::make_unique<Sequence>());
+    other.request = &request;
+    other.index = i;
+    other.tokens = request.prompt;
+    other.reserve(first.pages.size());
     for (std::size_t page = 0; page < full; ++page) {
       pages_.share(first.pages[page]);
-      other->pages.push_back(first.pages[page]);
-      other->memory.push_back(first.memory[page]);
+      other.add(first.pages[page], first.memory[page]);
     }
-    other->computed = full * kKeyBlock;
+    other.computed = full * kKeyBlock;
     // The rest of the prompt is copied, or computed again if there is no room now.
     if (full < first.pages.size()) {
       if (const auto page = pages_.take()) {
         std::memcpy(pages_.data(*page), first.memory[full], layout_.page_bytes());
-        other->pages.push_back(*page);
-        other->memory.push_back(pages_.data(*page));
-        other->computed = request.prompt.size();
+        other.add(*page, pages_.data(*page));
+        other.computed = request.prompt.size();
       }
     } else {
-      other->computed = request.prompt.size();
+      other.computed = request.prompt.size();
     }
-    request.sequences.push_back(std::move(other));
   }
 }
 
@@ -343,20 +344,27 @@ void Sampler::finish_requests() {
   for (;;) {
     const auto found = std::ranges::find_if(requests_, is_over);
     if (found == requests_.end()) return;
+    // Before it is taken out: an answer, or an error, for which there is no memory is made again by
+    // the next step.
+    auto answer = answer_of(**found);
     const auto request = std::move(*found);
     requests_.erase(found);
-    Result<SampleResponse> answer = Error{};
-    try {
-      answer = answer_of(*request);
-    } catch (...) {
-      answer = error_in_flight();
-    }
     request->done(std::move(answer));
   }
 }
 
 Result<SampleResponse> Sampler::answer_of(Request& request) {
-  if (request.failure) return *std::move(request.failure);
+  if (!request.failure) {
+    try {
+      return response_of(request);
+    } catch (...) {
+      request.failure = error_in_flight();
+    }
+  }
+  return *request.failure;
+}
+
+SampleResponse Sampler::response_of(Request& request) {
   auto& response = request.response;
   for (const auto& sequence : request.sequences)
     response.sequences.push_back(std::move(sequence->result));

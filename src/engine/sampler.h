@@ -15,6 +15,7 @@
 #include "engine/fair_shares.h"
 #include "engine/forward.h"
 #include "engine/head.h"
+#include "engine/memory.h"
 #include "engine/page_pool.h"
 #include "engine/token_choice.h"
 #include "tinker/result.h"
@@ -58,7 +59,7 @@ class Sampler {
   /// Its pages are free when this returns, and `done` is not called.
   void cancel(Id id);
   /// Computes one batch, with at most so many rows of prompts, and at least `kKeyBlock` of them.
-  /// Returns whether there is more to do.
+  /// Returns whether there is more to do. What throws for lack of memory can be called again.
   bool step(std::size_t prompt_rows = std::numeric_limits<std::size_t>::max());
 
   /// Rows of the last step: tokens of prompts, and of sequences that are being written.
@@ -87,6 +88,15 @@ class Sampler {
     bool is_over = false;
     SampledSequence result = {};
 
+    /// Room for so many pages: until then adding them cannot fail, and none is lost.
+    void reserve(std::size_t count) {
+      make_room(pages, count);
+      make_room(memory, count);
+    }
+    void add(PageId page, std::byte* its_memory) noexcept {
+      pages.push_back(page);
+      memory.push_back(its_memory);
+    }
     /// All but the last token are computed.
     [[nodiscard]] bool has_one_left() const noexcept {
       return tokens.size() - computed == 1 && !pages.empty();
@@ -156,11 +166,12 @@ class Sampler {
   /// later, of any tenant, if the one that asks is the last of its own. So nobody gives way to
   /// somebody who would have to give way in turn, and the oldest of all always goes on.
   bool preempt(const Sequence& asking);
-  void release(Sequence& sequence);
+  void release(Sequence& sequence) noexcept;
+  void compute_batch();
   void fill_batch();
   void compute_layers();
   void compute_heads();
-  void fail(Request& request, Error why);
+  void fail(Request& request, Error why) noexcept;
   void use_row(const Needed& need, const Distribution& distribution);
   void score(Request& request, std::size_t position, const Distribution& plain);
   void begin_samples(Sequence& first);
@@ -168,6 +179,7 @@ class Sampler {
   [[nodiscard]] bool stops(Sequence& sequence, std::int32_t token) const;
   void finish_requests();
   static Result<SampleResponse> answer_of(Request& request);
+  static SampleResponse response_of(Request& request);
 
   std::shared_ptr<const Model> model_;
   ThreadPool& threads_;

@@ -13,14 +13,13 @@ namespace tinker::engine {
 
 /// Room in the pages for the tokens before `tokens`. Others may have to give way.
 bool Sampler::find_room(Sequence& sequence, std::size_t tokens) {
+  sequence.reserve(pages_for(tokens));
   while (sequence.pages.size() < pages_for(tokens)) {
-    const auto page = pages_.take();
-    if (page) {
-      sequence.pages.push_back(*page);
-      sequence.memory.push_back(pages_.data(*page));
-      continue;
+    if (const auto page = pages_.take()) {
+      sequence.add(*page, pages_.data(*page));
+    } else if (!preempt(sequence)) {
+      return false;
     }
-    if (!preempt(sequence)) return false;
   }
   return true;
 }
@@ -87,7 +86,7 @@ void Sampler::plan_chunks(std::size_t prompt_rows) {
     const std::string* const next = tenants_.next();
     if (next == nullptr) break;
     const std::string tenant = *next;
-    auto& queue = queues.at(tenant);
+    auto& queue = queues[tenant];  // none is left of a step that had no memory, perhaps
     if (queue.sequences.empty()) {
       tenants_.leave(tenant);
       continue;
@@ -142,8 +141,9 @@ void Sampler::find_pages(Sequence& sequence) {
     if (!request.targets.empty() || !request.alternatives.empty()) usable = 0;
     usable = std::min(usable, request.first_scored - 1);
   }
-  sequence.pages = pages_.find(request.adapter, std::span(sequence.tokens).first(usable));
-  for (const auto page : sequence.pages) sequence.memory.push_back(pages_.data(page));
+  sequence.reserve(pages_for(usable));
+  for (const auto page : pages_.find(request.adapter, std::span(sequence.tokens).first(usable)))
+    sequence.add(page, pages_.data(page));
   sequence.computed = sequence.pages.size() * kKeyBlock;
   if (request.is_counted) return;
   request.response.prompt_cache_hit_tokens = static_cast<std::int32_t>(sequence.computed);

@@ -74,6 +74,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   TINKER_CO_TRY(const auto batch, read(data, loss));
   ForwardBackwardOutput out;
   out.loss_fn_output_type = "scalar";
+  double& sum_of_loss = out.metrics["loss:sum"];  // now, as nothing may fail behind the passes
   double sum = 0;
   const Trainer::Loss evaluate = [&](std::size_t i,
                                      std::span<const float> logprobs,
@@ -88,7 +89,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   auto passes = score(batch.sequences, evaluate, differentiates, limits);
   while (passes.step()) co_yield passes.cut();
   TINKER_CO_TRY(passes.take());
-  out.metrics["loss:sum"] = sum;
+  sum_of_loss = sum;
   co_return std::move(out);
 }
 
@@ -108,6 +109,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   TINKER_CO_TRY(const auto batch, read_targets(data, formula));
   ForwardBackwardOutput out;
   out.loss_fn_output_type = "scalar";
+  double& sum_of_loss = out.metrics["loss:sum"];  // now, as nothing may fail behind the passes
   double sum = 0;
   const Trainer::Loss evaluate = [&](std::size_t i,
                                      std::span<const float> logprobs,
@@ -127,7 +129,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   for (auto& [name, value] : out.metrics) {
     if (name.ends_with(":mean")) value /= static_cast<double>(data.size());
   }
-  out.metrics["loss:sum"] = sum;
+  sum_of_loss = sum;
   co_return std::move(out);
 }
 

@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "engine/trainer.h"
+#include "engine/training_run.h"
 #include "tinker/engine.h"
 #include "tinker/testing/matchers.h"
+#include "unit/engine/missing_memory.h"
 #include "unit/engine/tiny_model.h"
 
 namespace tinker::engine {
@@ -257,6 +259,54 @@ TEST_F(TrainerMemory, ThatIsNotThereIsRefusedBeforeAnythingHappens) {
   EXPECT_EQ(limited.optim_step({})->metrics, free.optim_step({})->metrics);
   EXPECT_EQ(limited.forward(small, LossFn::cross_entropy)->metrics,
             free.forward(small, LossFn::cross_entropy)->metrics);
+}
+
+// At every place where a pass or a step of an optimizer takes some, once. What is asked for again
+// then gives the numbers of one that was never short.
+TEST(Memory, MayBeMissingAnywhereInTraining) {
+  ThreadPool threads(1);
+  auto config = tiny_config(ModelConfig::Architecture::qwen3);
+  config.layers = 2;
+  const auto model = random_model(config, kernels_of(cpu_paths().back(), Precision::f32), threads);
+  const auto adapter = tiny_adapter(*model, threads);
+  const auto tokens = some_tokens(*model, 40, 1);
+  const Datum datum = {
+      .model_input = ModelInput::from_tokens(tokens),
+      .loss_fn_inputs = {
+          {"target_tokens", std::vector<std::int64_t>(tokens.begin(), tokens.end())}}};
+  const auto loss = TokenLoss::create(LossFn::cross_entropy, {}).value();
+  std::size_t calls = 1;
+  /// Two passes and a step, the memory for one call of which is missing.
+  const auto train = [&](std::size_t after) {
+    const auto compute = std::make_shared<Compute>(std::make_unique<ThreadPool>(1), model);
+    TrainingRun run(compute, adapter, 0);
+    calls = 0;
+    std::size_t failures = 0;
+    const auto until_done = [&](auto begin) {
+      for (;;) {
+        bool is_done = false;
+        try {
+          const MissingMemory missing(after - calls, after < calls ? 0 : 1);
+          is_done = begin().run().ok();
+        } catch (const std::bad_alloc&) {  // before its first step
+        }
+        calls += MissingMemory::calls();
+        if (is_done) return;
+        ++failures;
+      }
+    };
+    until_done([&] { return run.run({&datum, 1}, loss, true); });
+    until_done([&] { return run.run({&datum, 1}, loss, true); });
+    until_done([&] { return run.step(AdamParams{.learning_rate = 0.01}); });
+    EXPECT_LE(failures, 1U) << after;  // none where it can do without
+    const auto values = run.adapter()->values();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const auto expected = train(std::size_t{1} << 40U);
+
+  std::size_t after = 0;
+  for (; after < calls; ++after) ASSERT_EQ(train(after), expected) << after;
+  EXPECT_GT(after, 100U);
 }
 
 }  // namespace

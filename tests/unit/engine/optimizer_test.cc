@@ -12,7 +12,7 @@
 #include "engine/counter_random.h"
 #include "engine/training_run.h"
 #include "tinker/testing/matchers.h"
-#include "unit/engine/memory_limit.h"
+#include "unit/engine/missing_memory.h"
 #include "unit/engine/small_model.h"
 #include "unit/engine/tiny_model.h"
 
@@ -335,23 +335,21 @@ TEST(OptimizerState, IsCopied) {
 
 // ---- without memory
 
-#if TINKER_TEST_CAN_LIMIT_MEMORY
-
 /// Steps of two runs, of which one is short of memory at first, at every place where it could be.
 template <typename State>
 struct ShortOfMemory {
   template <typename Params>
   void step(const Params& params) {
-    constexpr std::size_t kMore = std::size_t{128} << 10U;
+    constexpr std::size_t kAll = std::size_t{1} << 20U;
     const auto loss = TokenLoss::create(LossFn::cross_entropy, {}).value();
     tried.run({&datum, 1}, loss, true).run().value();
     spared.run({&datum, 1}, loss, true).run().value();
     const auto before = tried.adapter();
     const auto steps = steps_of(tried.optimizer());
-    for (std::size_t bytes = 0; tried.adapter() == before; bytes += kMore) {
+    for (std::size_t after = 0; tried.adapter() == before; ++after) {
       ASSERT_EQ(steps_of(tried.optimizer()), steps);
       try {
-        const MemoryLimit limit(bytes);
+        const MissingMemory missing(after, kAll);
         failures += tried.step(params).run().ok() ? 0 : 1;
       } catch (const std::bad_alloc&) {
         ++failures;
@@ -371,15 +369,9 @@ struct ShortOfMemory {
     }
   }
 
-  static ModelConfig config() {
-    auto out = tiny_config(ModelConfig::Architecture::llama);
-    out.vocab_size = 8001;
-    return out;
-  }
-  ThreadPool threads{1};  // others would have heaps of their own
-  std::shared_ptr<const Model> model =
-      random_model(config(), kernels_of(cpu_paths().back(), Precision::f32), threads);
-  std::shared_ptr<const Adapter> adapter = tiny_adapter(*model, threads, 32);
+  ThreadPool threads{1};  // memory is missing on one thread
+  std::shared_ptr<const Model> model = tiny_model({.path = cpu_paths().back()}, threads);
+  std::shared_ptr<const Adapter> adapter = tiny_adapter(*model, threads);
   std::shared_ptr<Compute> compute =
       std::make_shared<Compute>(std::make_unique<ThreadPool>(1), model);
   TrainingRun tried{compute, adapter, 0};
@@ -402,8 +394,6 @@ TEST(MuonStep, ChangesNothingWithoutMemory) {
 
   test.expect_same();
 }
-
-#endif
 
 // ---- norms
 
