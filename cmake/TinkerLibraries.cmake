@@ -36,3 +36,4 @@ tinker_library(core LAYERS base async types formats loss)                       
 tinker_library(net LAYERS http transport wire tokenizer USES core)                 # what clients and servers share
 tinker_library(client FILE tinker LAYERS api telemetry session client USES net)    # the SDK
 tinker_library(engine LAYERS engine USES core)
+tinker_library(server LAYERS server USES net engine)                               # the embedded server

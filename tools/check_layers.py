@@ -55,7 +55,8 @@ HEAVY_HEADERS = {
     "boost/asio": ["src/async/asio_loop.cc", "src/http/socket.cc"],
     "boost/beast": ["src/transport/h1_parser.cc"],
     "nghttp2/": ["src/http/h2_common.h"],
-    "openssl/": ["src/http/tls_*.cc"],
+    "openssl/": ["src/http/tls_*.cc", "src/server/crypto.cc"],
+    "sqlite3.h": ["src/server/database.cc"],
     "zlib.h": ["src/http/content_coding.cc", "src/formats/gunzip.cc"],
     "zstd.h": ["src/http/content_coding.cc"],
 }

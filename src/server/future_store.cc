@@ -1,0 +1,1 @@
+#include "server/future_store.h"

@@ -1,0 +1,1 @@
+#include "server/model_registry.h"

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/event_loop.h"
+#include "async/task.h"
+#include "tinker/engine.h"
+#include "tinker/executor.h"
+#include "tinker/local_server.h"
+#include "tinker/log.h"
+#include "tinker/result.h"
+#include "tinker/tokenizer.h"
+#include "tinker/types/client_config.h"
+
+namespace tinker::server {
+
+/// A base model in memory. Who holds it keeps it there.
+struct LoadedModel {
+  Engine engine;
+  std::optional<Tokenizer> tokenizer;  ///< Stop strings need one.
+  std::size_t bytes = 0;               ///< What the weights take.
+};
+
+/// What is known of a model without loading it.
+struct ModelFacts {
+  std::string name = {};
+  std::string arch = {};          ///< "qwen3"
+  std::string tokenizer_id = {};  ///< What clients look up at the hub, or a folder on this machine.
+  std::int64_t max_context_length = 0;
+};
+
+struct RegistryOptions {
+  std::vector<ServedModel> models = {};
+  std::size_t memory_bytes = 0;  ///< 0: what the machine has left.
+  std::size_t threads = 0;
+  EnginePrecision precision = EnginePrecision::bf16;
+  Logger logger = Logger::silent();
+};
+
+/// The base models of a server. They are loaded on first use; several names of one source share one
+/// engine. When memory is short the one that was idle longest leaves; what does not fit even so is
+/// refused with both numbers before it is begun. Loop thread only.
+class ModelRegistry {
+ public:
+  /// Reads what the sources say of themselves; fails, naming the model, for a source that is not
+  /// there or not understood.
+  static Result<std::unique_ptr<ModelRegistry>> create(std::shared_ptr<async::EventLoop> loop,
+                                                       std::shared_ptr<Executor> workers,
+                                                       RegistryOptions options);
+  ~ModelRegistry();
+  ModelRegistry(const ModelRegistry&) = delete;
+  ModelRegistry& operator=(const ModelRegistry&) = delete;
+
+  [[nodiscard]] std::vector<SupportedModel> capabilities() const;
+  /// Fails with `not_found`; the message lists what there is.
+  [[nodiscard]] Result<ModelFacts> facts(std::string_view name) const;
+  /// Loads it, or joins the load that is under way.
+  async::Task<std::shared_ptr<LoadedModel>> acquire(std::string name);
+  [[nodiscard]] std::size_t loaded_bytes() const noexcept;
+  [[nodiscard]] std::vector<std::string> loaded() const;
+
+ private:
+  struct Impl;
+  explicit ModelRegistry(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tinker::server

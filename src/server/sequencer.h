@@ -1,0 +1,60 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/event_loop.h"
+#include "tinker/error.h"
+#include "tinker/result.h"
+#include "tinker/unique_function.h"
+
+namespace tinker::server {
+
+/// The requests of one model in the order of their numbers (PROTOCOL 10.3, 10.4, SERVER 0.5).
+///
+/// Chunks of a batch arrive in any order and the first one last, so a pass above a missing number
+/// waits: until the number comes, until a barrier comes (the client sends one only when all that is
+/// below it was accepted or given up), or for `hold`. Barriers (optim_step, saves, loads) never wait.
+/// A number that arrives below one already started was given up by the client: it fails. Loop thread
+/// only.
+class Sequencer {
+ public:
+  enum class Kind { pass, barrier };
+  struct Submission {
+    std::optional<std::int64_t> seq_id = {};  ///< None: after what is here, never a duplicate.
+    Kind kind = Kind::pass;
+    std::string request_type = {};  ///< "forward_backward": part of what makes a duplicate.
+    std::string payload_hash = {};
+    std::string request_id = {};  ///< What it is called if it is new.
+    /// Called once, when its turn has come: with nothing to go ahead, or with why it will not be
+    /// done. May be called inside `submit`.
+    UniqueFunction<void(std::optional<Error>)> start = {};
+  };
+  struct Admission {
+    std::string request_id = {};
+    bool is_duplicate = false;  ///< `start` was dropped; the id is the first one's.
+  };
+
+  /// `first`: the number of the first request, 1, or 0 when creation is not a request of its own.
+  Sequencer(std::shared_ptr<async::EventLoop> loop, std::int64_t next, std::chrono::nanoseconds hold);
+  ~Sequencer();
+  Sequencer(const Sequencer&) = delete;
+  Sequencer& operator=(const Sequencer&) = delete;
+
+  /// Fails with `bad_request` when the number was used with another payload or type; 400, never 409.
+  Result<Admission> submit(Submission submission);
+  /// Ends all that waits with `reason`, and refuses what comes.
+  void close(const Error& reason);
+  [[nodiscard]] std::size_t waiting() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tinker::server
