@@ -31,8 +31,8 @@ struct ServedModel {
   /// A Hugging Face folder, a GGUF file, or "random:LAYERSxDIM,vocab=N" for a model of random
   /// weights. Empty: `name` is looked up in the cache of the Python tools, then at the hub.
   std::string source = {};
-  /// Folder or file of its tokenizer. Empty: the source's own, else the one that the hub's cache has
-  /// for `name`.
+  /// Folder or file of its tokenizer. Empty: the source's own, else the one that the hub's cache
+  /// has for `name`.
   std::filesystem::path tokenizer = {};
 };
 
@@ -55,8 +55,8 @@ struct LocalServerOptions {
   std::vector<ServedAdapter> adapters = {};
   /// Where checkpoints and the catalogue live. Empty: a temporary folder, removed at the end.
   std::filesystem::path data_dir = {};
-  std::string host = "127.0.0.1";  ///< Any other than a loopback address needs `keys`.
-  std::uint16_t port = 0;          ///< 0: a free one.
+  std::string host = "127.0.0.1";          ///< Any other than a loopback address needs `keys`.
+  std::uint16_t port = 0;                  ///< 0: a free one.
   std::filesystem::path unix_socket = {};  ///< Listen here instead of on a port.
   std::vector<ServedKey> keys = {};        ///< Empty: any key will do, all callers are one owner.
   std::filesystem::path tls_certificate = {};  ///< PEM; with `tls_key`, the server speaks TLS.
@@ -91,8 +91,8 @@ class LocalServer {
   [[nodiscard]] const std::filesystem::path& data_dir() const noexcept;
 
   /// Takes no new requests, lets what runs finish for at most `limit`, ends the rest with an error
-  /// that says so, and closes. Checkpoints that were acknowledged are whole. A second call waits for
-  /// the first.
+  /// that says so, and closes. Checkpoints that were acknowledged are whole. A second call waits
+  /// for the first.
   Result<void> stop(std::chrono::nanoseconds limit = std::chrono::nanoseconds(0)) const;
   /// Reads certificate and key again, for connections to come.
   [[nodiscard]] Result<void> reload_certificates() const;

@@ -92,7 +92,7 @@ class FutureStore {
   void fail_all(const Error& reason);
 
   [[nodiscard]] std::size_t pending() const noexcept;
-  [[nodiscard]] std::size_t kept() const noexcept;        ///< Results.
+  [[nodiscard]] std::size_t kept() const noexcept;  ///< Results.
   [[nodiscard]] std::size_t kept_bytes() const noexcept;
 
  private:

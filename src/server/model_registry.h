@@ -41,7 +41,7 @@ struct RegistryOptions {
   std::size_t memory_bytes = 0;  ///< 0: what the machine has left.
   std::size_t threads = 0;
   EnginePrecision precision = EnginePrecision::bf16;
-  Logger logger = Logger::silent();
+  Logger logger = {};
 };
 
 /// The base models of a server. They are loaded on first use; several names of one source share one

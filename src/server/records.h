@@ -85,7 +85,13 @@ struct AuditRecord {
 
 /// Tokens and checkpoints by hour, for billing/usage/events.
 struct UsageRecord {
-  enum class Kind { training, sampling_prefill, sampling_prefill_cached, sampling_sample, checkpoint };
+  enum class Kind {
+    training,
+    sampling_prefill,
+    sampling_prefill_cached,
+    sampling_sample,
+    checkpoint
+  };
   Instant hour = {};
   std::string owner = {};
   std::string session_id = {};

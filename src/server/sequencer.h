@@ -19,9 +19,9 @@ namespace tinker::server {
 ///
 /// Chunks of a batch arrive in any order and the first one last, so a pass above a missing number
 /// waits: until the number comes, until a barrier comes (the client sends one only when all that is
-/// below it was accepted or given up), or for `hold`. Barriers (optim_step, saves, loads) never wait.
-/// A number that arrives below one already started was given up by the client: it fails. Loop thread
-/// only.
+/// below it was accepted or given up), or for `hold`. Barriers (optim_step, saves, loads) never
+/// wait. A number that arrives below one already started was given up by the client: it fails. Loop
+/// thread only.
 class Sequencer {
  public:
   enum class Kind { pass, barrier };
@@ -41,12 +41,15 @@ class Sequencer {
   };
 
   /// `first`: the number of the first request, 1, or 0 when creation is not a request of its own.
-  Sequencer(std::shared_ptr<async::EventLoop> loop, std::int64_t next, std::chrono::nanoseconds hold);
+  Sequencer(std::shared_ptr<async::EventLoop> loop,
+            std::int64_t next,
+            std::chrono::nanoseconds hold);
   ~Sequencer();
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
-  /// Fails with `bad_request` when the number was used with another payload or type; 400, never 409.
+  /// Fails with `bad_request` when the number was used with another payload or type; 400, never
+  /// 409.
   Result<Admission> submit(Submission submission);
   /// Ends all that waits with `reason`, and refuses what comes.
   void close(const Error& reason);

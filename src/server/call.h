@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/server_exchange.h"
+#include "server/access.h"
+#include "tinker/http.h"
+
+namespace tinker::server {
+
+class Service;
+
+/// A request as its handler sees it, besides its body. Loop thread only.
+struct Call {
+  std::shared_ptr<Service> service;
+  http::ServerRequest request;
+  http::ResponseWriter writer;  ///< Only for handlers that send their answer piece by piece.
+  Caller caller = {};
+  std::vector<std::string> args = {};  ///< What stands for the {names} of the path, decoded.
+  std::string payload_hash = {};       ///< SHA-256 of the body.
+
+  [[nodiscard]] std::string_view header(std::string_view name) const {
+    return request.headers().find(name).value_or(std::string_view());
+  }
+};
+
+/// An answer of a handler that does not just return a value of the protocol.
+struct Reply {
+  int status = 200;
+  std::string body = {};
+  std::string content_type = "application/json";
+  http::Headers headers = {};
+  bool is_streamed = false;  ///< The handler has sent it.
+  /// Called when the answer was handed to the connection.
+  std::string delivered_id = {};
+};
+
+}  // namespace tinker::server

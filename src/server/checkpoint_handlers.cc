@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/checkpoint_path.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/service.h"
+
+namespace tinker::server {
+
+namespace {
+
+constexpr std::int64_t kMaxPage = 1000;
+
+/// Clients before 0.28 cannot read a list that names a checkpoint of kind `external` (PROTOCOL 10,
+/// rule 12). One that does not say its release is taken for a new one.
+bool knows_external(const Call& call) {
+  std::string_view version = call.header("x-stainless-package-version");
+  int major = 0;
+  int minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto first = std::from_chars(version.data(), end, major);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return true;
+  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return true;
+  return major > 0 || minor >= 28;
+}
+
+Checkpoint to_wire(const CheckpointRecord& record) {
+  return {
+      .checkpoint_id = record.path().checkpoint_id(),
+      .checkpoint_type = record.kind,
+      .time = record.created_at,
+      .tinker_path = record.path().to_string(),
+      .size_bytes = record.size_bytes,
+      .is_public = record.is_public,
+      .user_metadata = record.user_metadata,
+      .expires_at = record.expires_at ? std::optional<DateTime>(*record.expires_at) : std::nullopt};
+}
+
+TrainingRun to_wire(const RunRecord& record, const std::vector<CheckpointRecord>& checkpoints) {
+  TrainingRun out = {.training_run_id = record.run_id,
+                     .base_model = record.base_model,
+                     .model_owner = record.owner,
+                     .is_lora = true,
+                     .lora_rank = record.lora.rank,
+                     .last_request_time = record.last_request_at,
+                     .user_metadata = record.user_metadata};
+  for (const auto& checkpoint : checkpoints) {  // oldest first
+    if (checkpoint.kind == CheckpointType::training) out.last_checkpoint = to_wire(checkpoint);
+    if (checkpoint.kind == CheckpointType::sampler)
+      out.last_sampler_checkpoint = to_wire(checkpoint);
+  }
+  return out;
+}
+
+/// What the catalogue does not have yet of a run that is in memory.
+RunRecord with_live(Service& service, RunRecord record) {
+  if (const auto run = service.find_run(record.run_id, record.owner); run.ok()) {
+    record.last_request_at = (*run)->record.last_request_at;
+  }
+  return record;
+}
+
+Result<TrainingRun> describe(Store& store, const RunRecord& record) {
+  TINKER_TRY(const auto checkpoints, store.checkpoints_of_run(record.run_id));
+  return to_wire(record, checkpoints);
+}
+
+async::Task<RunRecord> own_run(Call call, std::string run_id) {
+  auto stored = call.service->disk.run([run_id](Store& store) { return store.find_run(run_id); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto record, co_await wait);
+  if (!record || record->owner != call.caller.owner) co_return no_such("training run", run_id);
+  co_return with_live(*call.service, *std::move(record));
+}
+
+/// Changes a checkpoint of the caller's and notes that it did.
+async::Task<> change(Call call,
+                     std::string event,
+                     Result<void> (*what)(Store& store, const TinkerPath& path)) {
+  TINKER_CO_TRY(const auto path, path_of(call));
+  auto search = call.service->own_checkpoint(path, call.caller.owner);
+  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  auto changed = call.service->disk.run([what, path](Store& store) { return what(store, path); });
+  auto wait = async::until(std::move(changed));
+  TINKER_CO_TRY(co_await wait);
+  call.service->audit(call.caller, std::move(event), {{"tinker_path", path.to_string()}});
+  co_return Result<void>();
+}
+
+CheckpointsListResponse to_list(const Call& call, const std::vector<CheckpointRecord>& records) {
+  CheckpointsListResponse out;
+  const bool with_external = knows_external(call);
+  for (const auto& record : records) {
+    if (record.kind != CheckpointType::external || with_external)
+      out.checkpoints.push_back(to_wire(record));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<TinkerPath> path_of(const Call& call) {
+  return TinkerPath::parse(
+      base::concat("tinker://", call.args[0], "/", call.args[1], "/", call.args[2]));
+}
+
+async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRunsQuery query) {
+  if (query.limit < 0 || query.offset < 0) {
+    co_return bad_request(base::concat(
+        "limit and offset: expected 0 or more, found ", query.limit, " and ", query.offset));
+  }
+  auto stored = call.service->disk.run(
+      [owner = call.caller.owner,
+       query](Store& store) -> Result<std::pair<Page<RunRecord>, std::vector<TrainingRun>>> {
+        const PageRange range = {.limit = std::min(query.limit, kMaxPage), .offset = query.offset};
+        TINKER_TRY(auto page, store.list_runs(owner, query.project_id.value_or(""), range));
+        std::vector<TrainingRun> runs;
+        for (const auto& record : page.items) {
+          TINKER_TRY(auto run, describe(store, record));
+          runs.push_back(std::move(run));
+        }
+        return std::pair(std::move(page), std::move(runs));
+      });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto found, co_await wait);
+  TrainingRunsResponse out = {
+      .training_runs = std::move(found.second),
+      .cursor = {.offset = query.offset, .limit = query.limit, .total_count = found.first.total}};
+  for (std::size_t i = 0; i < out.training_runs.size(); ++i) {
+    out.training_runs[i].last_request_time =
+        with_live(*call.service, found.first.items[i]).last_request_at;
+  }
+  co_return out;
+}
+
+async::Task<TrainingRun> get_training_run(Call call, AccessQuery query) {
+  (void)query;
+  auto search = own_run(call, call.args[0]);
+  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  auto stored = call.service->disk.run([record](Store& store) { return describe(store, record); });
+  auto wait = async::until(std::move(stored));
+  co_return co_await wait;
+}
+
+async::Task<CheckpointsListResponse> checkpoints_of_run(Call call) {
+  auto search = own_run(call, call.args[0]);
+  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  auto stored = call.service->disk.run(
+      [id = record.run_id](Store& store) { return store.checkpoints_of_run(id); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(const auto records, co_await wait);
+  co_return to_list(call, records);
+}
+
+async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query) {
+  if (query.limit < 0 || query.offset < 0) {
+    co_return bad_request(base::concat(
+        "limit and offset: expected 0 or more, found ", query.limit, " and ", query.offset));
+  }
+  auto stored = call.service->disk.run([owner = call.caller.owner, query](Store& store) {
+    return store.list_checkpoints(
+        owner, {.limit = std::min(query.limit, kMaxPage), .offset = query.offset});
+  });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(const auto page, co_await wait);
+  auto out = to_list(call, page.items);
+  out.cursor = Cursor{.offset = query.offset, .limit = query.limit, .total_count = page.total};
+  co_return out;
+}
+
+async::Task<WeightsInfoResponse> weights_info(Call call, WeightsInfoRequest request) {
+  auto search = call.service->readable_checkpoint(request.tinker_path, call.caller.owner);
+  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  co_return WeightsInfoResponse{.base_model = record.base_model,
+                                .optimizer_config = record.optimizer,
+                                .is_lora = true,
+                                .lora_rank = record.lora.rank,
+                                .train_unembed = record.lora.train_unembed,
+                                .train_mlp = record.lora.train_mlp,
+                                .train_attn = record.lora.train_attn};
+}
+
+async::Task<> delete_checkpoint(Call call) {
+  return change(std::move(call), "checkpoint_delete", [](Store& store, const TinkerPath& path) {
+    return store.delete_checkpoint(path);
+  });
+}
+
+async::Task<> publish_checkpoint(Call call) {
+  return change(std::move(call), "checkpoint_publish", [](Store& store, const TinkerPath& path) {
+    return store.set_public(path, true);
+  });
+}
+
+async::Task<> unpublish_checkpoint(Call call) {
+  return change(std::move(call), "checkpoint_unpublish", [](Store& store, const TinkerPath& path) {
+    return store.set_public(path, false);
+  });
+}
+
+async::Task<> set_ttl(Call call, SetTtlRequest request) {
+  TINKER_CO_TRY(const auto path, path_of(call));
+  if (request.ttl_seconds) TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  auto search = call.service->own_checkpoint(path, call.caller.owner);
+  TINKER_CO_TRY(co_await std::move(search));
+  std::optional<Instant> expires;
+  if (request.ttl_seconds)
+    expires = call.service->now() + std::chrono::seconds(*request.ttl_seconds);
+  auto changed = call.service->disk.run(
+      [path, expires](Store& store) { return store.set_expiry(path, expires); });
+  auto wait = async::until(std::move(changed));
+  co_return co_await wait;
+}
+
+async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest request) {
+  if (request.ttl_seconds) TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  auto search = call.service->readable_checkpoint(request.source_path, call.caller.owner);
+  TINKER_CO_TRY(const auto source, co_await std::move(search));
+  RunRecord run = {.owner = call.caller.owner,
+                   .base_model = source.base_model,
+                   .lora = source.lora,
+                   .optimizer = source.optimizer,
+                   .created_at = call.service->now(),
+                   .last_request_at = call.service->now()};
+  if (request.session_id && request.model_seq_id) {
+    auto finding = call.service->sessions.find_open(*request.session_id, call.caller.owner);
+    TINKER_CO_TRY(const auto session, co_await std::move(finding));
+    run.run_id = base::concat(*request.session_id, ":train:", *request.model_seq_id);
+    run.session_id = *request.session_id;
+    run.project_id = session->record.project_id;
+  } else if (request.destination_project_id) {
+    // A repeat of the call has the same key, and so the same run.
+    const std::string key(call.header("x-idempotency-key"));
+    run.run_id = base::concat(
+        "copy-",
+        key.empty() ? call.service->random_id() : short_hash(call.caller.owner + "\n" + key),
+        ":train:0");
+    run.project_id = *request.destination_project_id;
+  } else {
+    co_return bad_request(
+        "copy_weights: expected destination_project_id, or session_id and model_seq_id");
+  }
+  std::optional<Instant> expires;
+  if (request.ttl_seconds)
+    expires = call.service->now() + std::chrono::seconds(*request.ttl_seconds);
+  auto stored = call.service->disk.run(
+      [from = source.path(), run, expires](Store& store) -> Result<TinkerPath> {
+        TINKER_TRY(const auto known, store.find_run(run.run_id));
+        const TinkerPath there = {run.run_id, from.kind, from.name};
+        if (known) {
+          TINKER_TRY(const auto copy, store.find_checkpoint(there));
+          if (copy) return there;
+        } else {
+          TINKER_TRY(store.add_run(run));
+        }
+        TINKER_TRY(const auto copy, store.copy_checkpoint(from, run, expires));
+        return copy.path();
+      });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(const auto path, co_await wait);
+  co_return CopyWeightsResponse{.tinker_path = path.to_string()};
+}
+
+}  // namespace tinker::server

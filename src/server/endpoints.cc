@@ -1,0 +1,397 @@
+#include "server/endpoints.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/sha256.h"
+#include "base/strings.h"
+#include "http/content_coding.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "wire/json.h"
+#include "wire/proto.h"
+#include "wire/query.h"
+
+namespace tinker::server {
+
+namespace {
+
+using http::Method;
+
+// Bodies at least this long are unpacked, hashed and read by a worker.
+constexpr std::size_t kLargeBody = std::size_t{64} << 10U;
+
+/// Who may call an endpoint.
+enum class Gate {
+  key,   ///< Who has a key.
+  link,  ///< Who has a link that we signed.
+  open,  ///< Everybody.
+};
+
+using Handle = async::Task<Reply> (*)(Call call, std::string body);
+
+struct Endpoint {
+  Method method;
+  std::string_view path;  ///< Below /api/v1/; {names} stand for one segment each.
+  Handle handle;
+  Gate gate = Gate::key;
+  bool is_work = false;  ///< Begins something that takes time: refused by a server that is to stop.
+  bool is_training = false;  ///< Its bodies may be as large as training data are.
+};
+
+// ---- from functions of handlers.h to rows
+
+template <typename T>
+constexpr bool kIsReply = std::is_same_v<T, Reply>;
+
+/// What a handler returned, as it goes on the wire.
+template <typename Answer>
+Result<Reply> encode(Answer value) {
+  if constexpr (kIsReply<Answer>) {
+    return value;
+  } else {
+    TINKER_TRY(std::string json, wire::encode_json(value));
+    return Reply{.body = std::move(json)};
+  }
+}
+
+template <typename Request>
+Result<Request> decode(const Call& call, std::string body) {
+  const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
+  if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
+    return wire::decode_proto<Request>(std::move(body), lenient);
+  } else {
+    if (call.request.method() == Method::get) {
+      return wire::decode_query<Request>(call.request.query(), lenient);
+    }
+    return wire::decode_json<Request>(body, lenient);
+  }
+}
+
+template <typename Request>
+async::Task<Request> read_request(Call call, std::string body) {
+  if (body.size() < kLargeBody) co_return decode<Request>(call, std::move(body));
+  auto decoded = call.service->work(
+      [call, body = std::move(body)]() mutable { return decode<Request>(call, std::move(body)); });
+  auto wait = async::until(std::move(decoded));
+  co_return co_await wait;
+}
+
+template <auto kHandler, typename Signature = decltype(kHandler)>
+struct Row;
+
+template <auto kHandler, typename Answer>
+struct Row<kHandler, async::Task<Answer> (*)(Call)> {
+  static async::Task<Reply> handle(Call call, std::string) {
+    auto task = kHandler(std::move(call));
+    if constexpr (std::is_void_v<Answer>) {
+      TINKER_CO_TRY(co_await std::move(task));
+      co_return Reply{.body = "{}"};
+    } else {
+      TINKER_CO_TRY(auto value, co_await std::move(task));
+      co_return encode(std::move(value));
+    }
+  }
+};
+
+template <auto kHandler, typename Answer, typename Request>
+struct Row<kHandler, async::Task<Answer> (*)(Call, Request)> {
+  static async::Task<Reply> handle(Call call, std::string body) {
+    auto reading = read_request<Request>(call, std::move(body));
+    TINKER_CO_TRY(auto request, co_await std::move(reading));
+    auto task = kHandler(std::move(call), std::move(request));
+    if constexpr (std::is_void_v<Answer>) {
+      TINKER_CO_TRY(co_await std::move(task));
+      co_return Reply{.body = "{}"};
+    } else {
+      TINKER_CO_TRY(auto value, co_await std::move(task));
+      co_return encode(std::move(value));
+    }
+  }
+};
+
+template <auto kHandler>
+constexpr Endpoint row(Method method, std::string_view path, Gate gate = Gate::key) {
+  return {.method = method, .path = path, .handle = &Row<kHandler>::handle, .gate = gate};
+}
+
+constexpr Endpoint work(Endpoint endpoint) {
+  endpoint.is_work = true;
+  return endpoint;
+}
+
+constexpr Endpoint training(Endpoint endpoint) {
+  endpoint.is_training = true;
+  return work(endpoint);
+}
+
+/// Every endpoint. Request and answer types are those of the handler.
+constexpr std::array kEndpoints = {
+    row<client_config>(Method::post, "client/config"),
+    row<dynamic_config>(Method::post, "client/dynamic_config"),
+    row<exchange_token>(Method::post, "auth/token"),
+    row<own_key>(Method::get, "auth/apikey/me"),
+    row<revoke_own_key>(Method::delete_, "auth/apikey/me"),
+    row<healthz>(Method::get, "healthz", Gate::open),
+    row<capabilities>(Method::get, "get_server_capabilities"),
+    row<telemetry>(Method::post, "telemetry"),
+    // Sessions.
+    work(row<create_session>(Method::post, "create_session")),
+    row<heartbeat>(Method::post, "session_heartbeat"),
+    row<finish_session>(Method::post, "sessions/{id}/finish"),
+    row<list_sessions>(Method::get, "sessions"),
+    row<search_sessions>(Method::post, "sessions/search"),
+    row<get_session>(Method::get, "sessions/{id}"),
+    row<set_project>(Method::put, "sessions/{id}/project"),
+    row<trace_export>(Method::get, "sessions/{id}/trace_export"),
+    // Training.
+    work(row<create_model>(Method::post, "create_model")),
+    row<get_info>(Method::post, "get_info"),
+    row<unload_model>(Method::post, "unload_model"),
+    training(row<forward_backward>(Method::post, "forward_backward")),
+    work(row<optim_step>(Method::post, "optim_step")),
+    work(row<create_custom_loss>(Method::post, "create_custom_loss")),
+    work(row<save_weights>(Method::post, "save_weights")),
+    work(row<save_for_sampler>(Method::post, "save_weights_for_sampler")),
+    work(row<save_external>(Method::post, "save_weights_external")),
+    work(row<load_weights>(Method::post, "load_weights")),
+    // Sampling.
+    work(row<create_sampling_session>(Method::post, "create_sampling_session")),
+    row<join_sampling_session>(Method::post, "join_sampling_session"),
+    row<get_sampler>(Method::get, "samplers/{id}"),
+    work(row<sample>(Method::post, "asample")),
+    // Results.
+    row<retrieve_future>(Method::post, "retrieve_future"),
+    row<retrieve_futures>(Method::post, "retrieve_futures"),
+    row<cancel_future>(Method::post, "cancel_future"),
+    // Runs and checkpoints.
+    row<list_training_runs>(Method::get, "training_runs"),
+    row<get_training_run>(Method::get, "training_runs/{run}"),
+    row<checkpoints_of_run>(Method::get, "training_runs/{run}/checkpoints"),
+    row<delete_checkpoint>(Method::delete_, "training_runs/{run}/checkpoints/{kind}/{name}"),
+    row<publish_checkpoint>(Method::post, "training_runs/{run}/checkpoints/{kind}/{name}/publish"),
+    row<unpublish_checkpoint>(Method::delete_,
+                              "training_runs/{run}/checkpoints/{kind}/{name}/publish"),
+    row<set_ttl>(Method::put, "training_runs/{run}/checkpoints/{kind}/{name}/ttl"),
+    row<archive_link>(Method::get, "training_runs/{run}/checkpoints/{kind}/{name}/archive"),
+    row<external_links>(Method::get,
+                        "training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"),
+    row<list_checkpoints>(Method::get, "checkpoints"),
+    row<weights_info>(Method::post, "weights_info"),
+    row<copy_weights>(Method::post, "copy_weights"),
+    row<archive>(Method::get, "download/{run}/{kind}/{name}/archive.tar", Gate::link),
+    row<external_file>(Method::get, "download/{run}/{kind}/{name}/files/{file}", Gate::link),
+    // Accounts.
+    row<audit_log>(Method::get, "audit"),
+    row<billing_usage>(Method::get, "billing/usage/events"),
+    row<storage_usage>(Method::get, "billing/usage/checkpoints/current"),
+};
+
+// ---- finding a row
+
+constexpr std::string_view kPrefix = "/api/v1/";
+
+int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/// One segment of a path with its %XX resolved; an escape that is none stays as it is.
+std::string unescape(std::string_view segment) {
+  std::string out;
+  for (std::size_t i = 0; i < segment.size(); ++i) {
+    if (segment[i] == '%' && i + 2 < segment.size() && hex_digit(segment[i + 1]) >= 0 &&
+        hex_digit(segment[i + 2]) >= 0) {
+      out += static_cast<char>(hex_digit(segment[i + 1]) * 16 + hex_digit(segment[i + 2]));
+      i += 2;
+    } else {
+      out += segment[i];
+    }
+  }
+  return out;
+}
+
+std::vector<std::string_view> segments_of(std::string_view path) {
+  std::vector<std::string_view> out;
+  while (true) {
+    const auto slash = path.find('/');
+    out.push_back(path.substr(0, slash));
+    if (slash == std::string_view::npos) return out;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+/// Whether `path` has the form of `pattern`; what stands for its {names} is added to `args`.
+bool matches(std::string_view pattern,
+             const std::vector<std::string_view>& path,
+             std::vector<std::string>& args) {
+  const auto wanted = segments_of(pattern);
+  if (wanted.size() != path.size()) return false;
+  args.clear();
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].starts_with('{')) {
+      if (path[i].empty()) return false;
+      args.push_back(unescape(path[i]));
+    } else if (wanted[i] != path[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+struct Found {
+  const Endpoint* endpoint = nullptr;
+  std::vector<std::string> args = {};
+  bool is_other_method = false;  ///< The path is there, but not for this method.
+};
+
+Found find_endpoint(Method method, std::string_view path) {
+  Found out;
+  if (!path.starts_with(kPrefix)) return out;
+  const auto segments = segments_of(path.substr(kPrefix.size()));
+  const Method wanted = method == Method::head ? Method::get : method;
+  for (const auto& endpoint : kEndpoints) {
+    if (!matches(endpoint.path, segments, out.args)) continue;
+    if (endpoint.method == wanted) {
+      out.endpoint = &endpoint;
+      return out;
+    }
+    out.is_other_method = true;
+  }
+  return out;
+}
+
+// ---- answering
+
+Reply error_reply(const Error& error) {
+  const int status = status_of(error);
+  auto json = wire::encode_json(ErrorResponse{.detail = error.to_string()});
+  Reply out = {.status = status,
+               .body = json.ok() ? *std::move(json) : R"({"detail":"the request failed"})"};
+  if (status == 429 || status == 503) out.headers.add("retry-after", "1");
+  return out;
+}
+
+Result<Caller> check_caller(const Service& service, const http::ServerRequest& request, Gate gate) {
+  const auto header = [&](std::string_view name) {
+    return request.headers().find(name).value_or(std::string_view());
+  };
+  TINKER_TRY(check_browser(header("host"), header("origin"), service.options().is_loopback));
+  if (gate == Gate::open) return Caller();
+  if (gate == Gate::link) {
+    TINKER_TRY(service.access.check_link(request.target(), service.now()));
+    return Caller();
+  }
+  return service.access.authenticate(header("x-api-key"), service.now());
+}
+
+struct Unpacked {
+  std::string body = {};
+  std::string hash = {};
+};
+
+Result<Unpacked> unpack(const std::string& coding, std::string body, std::size_t limit) {
+  TINKER_TRY(std::string plain,
+             http::decode_content(coding, std::move(body), limit, ErrorCode::unprocessable));
+  base::Sha256 hash;
+  hash.update(plain);
+  return Unpacked{.body = std::move(plain), .hash = hash.finish()};
+}
+
+async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
+                                      http::ServerRequest request,
+                                      std::size_t limit) {
+  auto reading = http::read_body(request, limit);
+  TINKER_CO_TRY(std::string body, co_await std::move(reading));
+  const std::string coding(request.headers().find("content-encoding").value_or(""));
+  if (body.size() < kLargeBody) co_return unpack(coding, std::move(body), limit);
+  auto unpacked = service->work([coding, body = std::move(body), limit]() mutable {
+    return unpack(coding, std::move(body), limit);
+  });
+  auto wait = async::until(std::move(unpacked));
+  co_return co_await wait;
+}
+
+async::Task<Reply> dispatch(std::shared_ptr<Service> service,
+                            http::ServerRequest request,
+                            http::ResponseWriter writer) {
+  const auto found = find_endpoint(request.method(), request.path());
+  if (found.endpoint == nullptr) {
+    const auto what = base::concat(http::to_string(request.method()), " ", request.path());
+    if (found.is_other_method) {
+      co_return Error{.code = ErrorCode::unexpected_status,
+                      .message = base::concat("there is no ", what, ", but another method"),
+                      .http_status = 405};
+    }
+    co_return no_such("endpoint", what);
+  }
+  if (found.endpoint->is_work && service->is_draining()) {
+    co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
+  }
+  TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  const std::size_t limit = found.endpoint->is_training ? service->options().max_training_bytes
+                                                        : service->options().max_json_bytes;
+  auto reading = read_and_unpack(service, request, limit);
+  TINKER_CO_TRY(auto unpacked, co_await std::move(reading));
+  Call call = {.service = service,
+               .request = request,
+               .writer = writer,
+               .caller = std::move(caller),
+               .args = found.args,
+               .payload_hash = std::move(unpacked.hash)};
+  auto handling = found.endpoint->handle(std::move(call), std::move(unpacked.body));
+  co_return co_await std::move(handling);
+}
+
+}  // namespace
+
+int status_of(const Error& error) noexcept {
+  if (error.http_status != 0 && error.http_status != 409) return error.http_status;
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::bad_request:
+    case ErrorCode::conflict:  // clients repeat a 409 for five minutes
+    case ErrorCode::request_failed: return 400;
+    case ErrorCode::unauthenticated: return 401;
+    case ErrorCode::permission_denied: return 403;
+    case ErrorCode::not_found: return 404;
+    case ErrorCode::expired: return 410;
+    case ErrorCode::unprocessable:
+    case ErrorCode::invalid_response: return 422;
+    case ErrorCode::rate_limited: return 429;
+    case ErrorCode::closed:
+    case ErrorCode::cancelled: return 503;
+    default: return 500;
+  }
+}
+
+async::Task<> answer(std::shared_ptr<Service> service,
+                     http::ServerRequest request,
+                     http::ResponseWriter writer) {
+  auto handling = dispatch(service, request, writer);
+  auto result = co_await std::move(handling);
+  if (!result.ok() && status_of(result.error()) >= 500) {
+    service->options().logger.write(LogLevel::error,
+                                    base::concat(http::to_string(request.method()),
+                                                 " ",
+                                                 request.path(),
+                                                 ": ",
+                                                 result.error().to_string()));
+  }
+  Reply reply = result.ok() ? *std::move(result) : error_reply(result.error());
+  if (reply.is_streamed) co_return Result<void>();
+  if (!reply.headers.contains("content-type"))
+    reply.headers.add("content-type", reply.content_type);
+  const std::string delivered = std::move(reply.delivered_id);
+  writer.send(
+      {.status = reply.status, .headers = std::move(reply.headers), .body = std::move(reply.body)});
+  if (!delivered.empty()) service->futures.delivered(delivered);
+  co_return Result<void>();
+}
+
+}  // namespace tinker::server

@@ -1,0 +1,70 @@
+#include <utility>
+
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/service.h"
+#include "wire/json.h"
+
+namespace tinker::server {
+
+namespace {
+
+/// The answer to a poll (PROTOCOL 9.19).
+struct Answer {
+  const FutureRetrieveRequest& request;
+
+  Result<Reply> operator()(const StillPending& pending) const {
+    TINKER_TRY(std::string json,
+               wire::encode_json(TryAgainResponse{
+                   .request_id = request.request_id,
+                   .queue_state = pending.state,
+                   .queue_state_reason =
+                       pending.reason.empty() ? std::nullopt : std::optional(pending.reason)}));
+    return Reply{.status = 408, .body = std::move(json)};
+  }
+  Result<Reply> operator()(const TooLarge& large) const {
+    TINKER_TRY(std::string json,
+               wire::encode_json(CompleteMetadataResponse{
+                   .response_payload_size = static_cast<std::int64_t>(large.bytes)}));
+    return Reply{.body = std::move(json)};
+  }
+  Result<Reply> operator()(const Ready& ready) const {
+    return Reply{
+        .body = ready.result->body,
+        .content_type = ready.result->is_protobuf ? "application/x-protobuf" : "application/json",
+        .delivered_id = request.request_id};
+  }
+  Result<Reply> operator()(const Error& error) const {
+    TINKER_TRY(std::string json,
+               wire::encode_json(RequestFailedResponse{.error = error.to_string(),
+                                                       .category = category_of(error)}));
+    return Reply{.body = std::move(json), .delivered_id = request.request_id};
+  }
+  Result<Reply> operator()(const Expired&) const {
+    return is_over("future", request.request_id, "has expired");
+  }
+  Result<Reply> operator()(const UnknownId&) const { return no_such("future", request.request_id); }
+};
+
+}  // namespace
+
+async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
+  auto polling = call.service->futures.poll(
+      request.request_id, call.caller.owner, request.allow_metadata_only);
+  TINKER_CO_TRY(const auto answer, co_await std::move(polling));
+  co_return std::visit(Answer{request}, answer);
+}
+
+async::Task<FuturesRetrieveResponse> retrieve_futures(Call call, FuturesRetrieveRequest request) {
+  auto search = call.service->find_sampler(request.target.sampling_session_id, call.caller.owner);
+  TINKER_CO_TRY(co_await std::move(search));
+  auto polling = call.service->futures.poll_all(std::move(request), call.caller.owner);
+  co_return co_await std::move(polling);
+}
+
+async::Task<> cancel_future(Call call, CancelFutureRequest request) {
+  call.service->futures.cancel(request.request_id, call.caller.owner);
+  co_return Result<void>();
+}
+
+}  // namespace tinker::server

@@ -1,0 +1,159 @@
+#include "server/host.h"
+
+#include <future>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/endpoints.h"
+#include "server/errors.h"
+
+namespace tinker::server {
+
+namespace {
+
+// For polls to be told, and for clients to hear the last answers.
+constexpr auto kLastAnswers = std::chrono::seconds(2);
+// How often a server that is to stop looks whether all is done.
+constexpr auto kLook = std::chrono::milliseconds(20);
+
+Result<void> check(const LocalServerOptions& options) {
+  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
+  if (!is_loopback && options.keys.empty()) {
+    return bad_request(base::concat("host '",
+                                    options.host,
+                                    "' can be reached from other machines: give keys "
+                                    "(--api-key-file), or listen at 127.0.0.1"));
+  }
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    return bad_request("TLS: expected a certificate and a key, found only one of them");
+  }
+  if (options.session_timeout <= std::chrono::seconds(0)) {
+    return bad_request(base::concat(
+        "session_timeout: expected at least 1 s, found ", options.session_timeout.count(), " s"));
+  }
+  return {};
+}
+
+std::vector<ServedModel> models_of(const LocalServerOptions& options) {
+  auto out = options.models;
+  if (!options.model.empty()) {
+    const bool is_random = options.model.starts_with("random:");
+    const std::filesystem::path path = options.model;
+    const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
+    out.insert(out.begin(),
+               {.name = is_random ? "random" : name.string(), .source = options.model});
+  }
+  return out;
+}
+
+/// Stops when nothing runs any more, at the latest after `limit`.
+async::Task<> wind_down(std::shared_ptr<Service> service,
+                        std::shared_ptr<http::Server> http,
+                        std::chrono::nanoseconds limit) {
+  service->begin_draining();
+  const auto end = async::time_after(service->loop()->now(), limit);
+  while (service->futures.pending() > 0 && service->loop()->now() < end) {
+    auto pause = async::sleep_for(kLook);
+    TINKER_CO_TRY(co_await pause);
+  }
+  service->stop({.code = ErrorCode::closed, .message = "the server is shutting down"});
+  auto drained = async::until(http->drain(kLastAnswers));
+  co_return co_await drained;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
+  TINKER_TRY(check(options));
+  std::shared_ptr<Host> host(new Host());
+  TINKER_TRY(host->open(std::move(options)));
+  host->service_->start();
+  host->thread_ = std::thread([loop = host->loop_] {
+    async::enter_library_thread("tinker-server");
+    loop->run();
+  });
+  return host;
+}
+
+Result<void> Host::open(LocalServerOptions options) {
+  TINKER_TRY(auto flags, make_flags(options.flags));
+  TINKER_TRY(auto store, Store::open(options.data_dir, Clock::system()));
+  data_dir_ = store->folder();
+  TINKER_TRY(auto access, Access::create(options.keys, store->secret()));
+  TINKER_TRY(auto models,
+             ModelRegistry::create(loop_,
+                                   workers_,
+                                   {.models = models_of(options),
+                                    .memory_bytes = options.memory_bytes,
+                                    .threads = options.threads,
+                                    .precision = options.precision,
+                                    .logger = options.logger}));
+  ServiceOptions service = {
+      .flags = std::move(flags),
+      .session_timeout = options.session_timeout,
+      .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
+      .logger = options.logger};
+  service_ = std::make_shared<Service>(Service::Parts{.loop = loop_,
+                                                      .workers = workers_,
+                                                      .store = std::move(store),
+                                                      .models = std::move(models),
+                                                      .access = std::move(access),
+                                                      .options = std::move(service)});
+  return listen(options);
+}
+
+Result<void> Host::listen(const LocalServerOptions& options) {
+  const auto handler = [service = service_](http::ServerRequest request,
+                                            http::ResponseWriter writer) {
+    return answer(service, std::move(request), std::move(writer));
+  };
+  http_ = http::Server::create(loop_, handler, {});
+  std::optional<http::TlsIdentity> identity;
+  if (!options.tls_certificate.empty()) {
+    identity = http::TlsIdentity{.certificate_file = options.tls_certificate.string(),
+                                 .key_file = options.tls_key.string()};
+  }
+  const http::ListenAddress address = {
+      .host = options.host, .port = options.port, .unix_path = options.unix_socket.string()};
+  TINKER_TRY(port_, http_->listen(address, identity));
+  const std::string_view scheme = identity ? "https://" : "http://";
+  if (!options.unix_socket.empty()) {
+    base_url_ = base::concat(scheme, "localhost");
+  } else {
+    const bool is_v6 = options.host.find(':') != std::string::npos;
+    base_url_ = base::concat(scheme, is_v6 ? "[" : "", options.host, is_v6 ? "]:" : ":", port_);
+  }
+  return {};
+}
+
+Result<void> Host::stop(std::chrono::nanoseconds limit) {
+  const std::lock_guard lock(stop_mutex_);
+  if (!thread_.joinable()) return {};
+  loop_->post([loop = loop_, service = service_, http = http_, limit] {
+    auto task = wind_down(service, http, limit);
+    async::run_detached(
+        loop, std::make_shared<async::Scope>(), std::move(task), [loop](const detail::Late<void>&) {
+          loop->stop();
+        });
+  });
+  thread_.join();
+  // What holds files and models goes now, not with the last handle.
+  http_.reset();
+  service_.reset();
+  return {};
+}
+
+Result<void> Host::reload_certificates() {
+  const std::lock_guard lock(stop_mutex_);
+  if (!thread_.joinable())
+    return Error{.code = ErrorCode::closed, .message = "the server has stopped"};
+  std::promise<Result<void>> done;
+  loop_->post([this, &done] { done.set_value(http_->reload_certificates()); });
+  return done.get_future().get();
+}
+
+Host::~Host() {
+  (void)stop(std::chrono::nanoseconds(0));
+}
+
+}  // namespace tinker::server

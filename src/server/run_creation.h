@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/task.h"
+#include "server/live_run.h"
+#include "server/records.h"
+#include "server/sessions.h"
+#include "tinker/result.h"
+#include "tinker/types/promise.h"
+
+namespace tinker::server {
+
+class Service;
+
+/// How a run begins: new, or as a checkpoint.
+struct RunOrigin {
+  std::optional<CheckpointRecord> checkpoint = {};
+  bool with_optimizer = false;
+  std::optional<Error> refusal =
+      {};  ///< The request was accepted only to fail (PROTOCOL 10, rule 17).
+};
+
+/// The run's place in its session: answers the repeat of a request with what the first one got.
+/// Fails with `bad_request` when the number was used for another request.
+Result<std::optional<UntypedApiFuture>> find_accepted(
+    const std::map<std::int64_t, Accepted>& accepted,
+    std::int64_t number,
+    const std::string& payload_hash,
+    std::string_view what);
+
+/// Makes a run and begins to load its model; what is asked of it meanwhile waits. Yields the answer
+/// to the request. `encode` makes the operation's result once the run is there.
+UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
+                            const std::shared_ptr<Session>& session,
+                            RunRecord record,
+                            RunOrigin origin,
+                            UniqueFunction<Result<std::string>()> encode);
+
+}  // namespace tinker::server

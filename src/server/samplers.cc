@@ -1,0 +1,49 @@
+#include "server/samplers.h"
+
+#include <utility>
+
+namespace tinker::server {
+
+std::optional<AdapterSnapshot> AdapterCache::find(const std::string& folder) {
+  const auto found = by_folder_.find(folder);
+  if (found == by_folder_.end()) return std::nullopt;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
+void AdapterCache::add(const std::string& folder, AdapterSnapshot snapshot) {
+  if (find(folder)) return;
+  entries_.emplace_front(folder, std::move(snapshot));
+  by_folder_[folder] = entries_.begin();
+  if (entries_.size() > capacity_) remove(std::string(entries_.back().first));
+}
+
+void AdapterCache::remove(const std::string& folder) {
+  const auto found = by_folder_.find(folder);
+  if (found == by_folder_.end()) return;
+  entries_.erase(found->second);
+  by_folder_.erase(found);
+}
+
+std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
+                                       std::optional<AdapterSnapshot> ephemeral,
+                                       const std::shared_ptr<async::Scope>& parent) {
+  auto sampler = std::make_shared<Sampler>();
+  sampler->record = std::move(record);
+  sampler->ephemeral = std::move(ephemeral);
+  sampler->scope->attach(parent);
+  samplers_.insert_or_assign(sampler->record.sampler_id, sampler);
+  return sampler;
+}
+
+std::shared_ptr<Sampler> Samplers::find(const std::string& sampler_id) const {
+  const auto found = samplers_.find(sampler_id);
+  return found != samplers_.end() ? found->second : nullptr;
+}
+
+void Samplers::remove_of_session(std::string_view session_id) {
+  std::erase_if(samplers_,
+                [&](const auto& entry) { return entry.second->record.session_id == session_id; });
+}
+
+}  // namespace tinker::server

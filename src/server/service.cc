@@ -1,0 +1,211 @@
+#include "server/service.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "base/strings.h"
+#include "server/errors.h"
+
+namespace tinker::server {
+
+namespace {
+
+constexpr auto kExpiryPeriod = std::chrono::seconds(5);
+constexpr auto kSweepPeriod = std::chrono::seconds(30);
+constexpr auto kUsagePeriod = std::chrono::seconds(10);
+
+/// A task that nobody waits for; its failure is a line in the log.
+void run_beside(Service& service, async::Task<> task, const char* what) {
+  async::run_detached(service.loop(),
+                      service.scope(),
+                      std::move(task),
+                      [logger = service.options().logger, what](detail::Late<void> result) {
+                        const Result<void> end = *std::move(result);
+                        if (!end.ok()) {
+                          logger.write(LogLevel::error,
+                                       base::concat(what, ": ", end.error().to_string()));
+                        }
+                      });
+}
+
+async::Task<> sweep(Service* service) {
+  auto swept = service->disk.run([](Store& store) { return store.sweep(); });
+  auto wait = async::until(std::move(swept));
+  TINKER_CO_TRY(const auto gone, co_await wait);
+  for (const auto& path : gone) {
+    service->options().logger.write(LogLevel::info, base::concat("expired: ", path.to_string()));
+  }
+  co_return Result<void>();
+}
+
+async::Task<> write_counts(Service* service, std::vector<UsageRecord> counts) {
+  auto stored = service->disk.run(
+      [counts = std::move(counts)](Store& store) { return store.add_usage(counts); });
+  auto wait = async::until(std::move(stored));
+  co_return co_await wait;
+}
+
+async::Task<> write_audit(Service* service, AuditRecord entry) {
+  auto stored = service->disk.run(
+      [entry = std::move(entry)](Store& store) { return store.add_audit(entry); });
+  auto wait = async::until(std::move(stored));
+  co_return co_await wait;
+}
+
+}  // namespace
+
+Service::Service(Parts parts)
+    : access(std::move(parts.access)),
+      disk(std::move(parts.store), parts.loop),
+      models(std::move(parts.models)),
+      futures(parts.loop, parts.options.futures),
+      sessions(parts.loop, disk, std::make_shared<async::Scope>()),
+      adapters(parts.options.max_adapters),
+      loop_(std::move(parts.loop)),
+      workers_(std::move(parts.workers)),
+      options_(std::move(parts.options)),
+      scope_(sessions.parent()) {
+  sessions.on_end([this](const std::shared_ptr<Session>& session, const Error& reason) {
+    end_session(*session, reason);
+  });
+}
+
+Service::~Service() = default;
+
+void Service::start() {
+  every(kExpiryPeriod, &Service::expire_sessions);
+  every(kSweepPeriod, &Service::sweep_checkpoints);
+  every(kUsagePeriod, &Service::write_usage);
+}
+
+void Service::every(std::chrono::nanoseconds period, void (Service::*what)()) {
+  loop_->schedule_after(period, [weak = weak_from_this(), period, what] {
+    const auto self = weak.lock();
+    if (!self || self->is_stopped_) return;
+    ((*self).*what)();
+    self->every(period, what);
+  });
+}
+
+void Service::stop(const Error& reason) {
+  write_usage();
+  is_stopped_ = true;
+  for (const auto& [id, run] : runs_) run->close(reason);
+  futures.fail_all(reason);
+  scope_->cancel(reason);
+  runs_.clear();
+}
+
+Instant Service::now() const {
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+std::string Service::random_id() {
+  const std::uint64_t word = rng_.next();
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(word >> (8 * i));
+  return base::to_hex(bytes);
+}
+
+Result<std::shared_ptr<LiveRun>> Service::find_run(const std::string& run_id,
+                                                   const std::string& owner) {
+  const auto found = runs_.find(run_id);
+  if (found == runs_.end() || found->second->record.owner != owner) {
+    Error error = no_such("model", run_id);
+    error.message +=
+        " in memory: it was unloaded, its session ended, or the server was started again";
+    return error;
+  }
+  return found->second;
+}
+
+void Service::add_run(std::shared_ptr<LiveRun> run) {
+  const std::string id = run->record.run_id;
+  runs_.insert_or_assign(id, std::move(run));
+}
+
+void Service::remove_run(const std::string& run_id) {
+  runs_.erase(run_id);
+}
+
+async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_id,
+                                                            std::string owner) {
+  if (auto sampler = samplers.find(sampler_id)) {
+    if (sampler->record.owner != owner) co_return no_such("sampling session", sampler_id);
+    co_return sampler;
+  }
+  auto stored = disk.run([sampler_id](Store& store) { return store.find_sampler(sampler_id); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto record, co_await wait);
+  if (!record || record->owner != owner) co_return no_such("sampling session", sampler_id);
+  auto search = sessions.find_open(record->session_id, owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  if (auto sampler = samplers.find(sampler_id)) co_return sampler;
+  co_return samplers.add(*std::move(record), std::nullopt, session->scope);
+}
+
+async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {
+  TINKER_CO_TRY(auto parsed, TinkerPath::parse(path));
+  auto stored = disk.run([parsed](Store& store) { return store.find_checkpoint(parsed); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto record, co_await wait);
+  if (!record || (record->owner != owner && !record->is_public)) {
+    co_return no_such("checkpoint", path);
+  }
+  co_return *std::move(record);
+}
+
+async::Task<CheckpointRecord> Service::own_checkpoint(TinkerPath path, std::string owner) {
+  auto search = readable_checkpoint(path.to_string(), owner);
+  TINKER_CO_TRY(auto record, co_await std::move(search));
+  if (record.owner != owner) co_return no_such("checkpoint", path.to_string());
+  co_return record;
+}
+
+async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
+                                                 std::shared_ptr<LoadedModel> model) {
+  if (auto known = adapters.find(record.folder)) co_return *std::move(known);
+  auto loaded = model->engine.load_snapshot_async(disk.store().folder_of(record));
+  auto wait = async::until(std::move(loaded));
+  TINKER_CO_TRY(auto snapshot, co_await wait);
+  adapters.add(record.folder, snapshot);
+  co_return snapshot;
+}
+
+void Service::audit(const Caller& caller, std::string event, StringMap details) {
+  run_beside(*this,
+             write_audit(this,
+                         {.at = now(),
+                          .owner = caller.owner,
+                          .event = std::move(event),
+                          .details = std::move(details)}),
+             "audit log");
+}
+
+void Service::end_session(const Session& session, const Error& reason) {
+  for (auto it = runs_.begin(); it != runs_.end();) {
+    const auto run = it->second;
+    if (run->record.session_id != session.record.session_id) {
+      ++it;
+      continue;
+    }
+    it = runs_.erase(it);
+    run->close(reason);
+  }
+  samplers.remove_of_session(session.record.session_id);
+}
+
+void Service::expire_sessions() {
+  run_beside(*this, sessions.expire(options_.session_timeout), "expiry of sessions");
+}
+
+void Service::sweep_checkpoints() {
+  run_beside(*this, sweep(this), "sweeping of checkpoints");
+}
+
+void Service::write_usage() {
+  auto counts = usage.take();
+  if (!counts.empty()) run_beside(*this, write_counts(this, std::move(counts)), "usage counts");
+}
+
+}  // namespace tinker::server

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "async/asio_loop.h"
+#include "async/scope.h"
+#include "async/thread_pool.h"
+#include "server/access.h"
+#include "server/disk.h"
+#include "server/flags.h"
+#include "server/future_store.h"
+#include "server/live_run.h"
+#include "server/model_registry.h"
+#include "server/samplers.h"
+#include "server/sessions.h"
+#include "server/usage.h"
+#include "tinker/log.h"
+#include "tinker/rng.h"
+
+namespace tinker::server {
+
+struct ServiceOptions {
+  Flags flags = {};
+  std::chrono::nanoseconds session_timeout = std::chrono::minutes(5);
+  /// How long a chunk waits for those before it.
+  std::chrono::nanoseconds chunk_hold = std::chrono::seconds(60);
+  FutureLimits futures = {};
+  std::size_t max_json_bytes = std::size_t{64} << 20U;     ///< Of a JSON body, decompressed.
+  std::size_t max_training_bytes = std::size_t{1} << 30U;  ///< Of a training body, decompressed.
+  std::size_t max_adapters = 32;                           ///< Of checkpoints, kept to sample from.
+  bool is_loopback = true;
+  std::string base_url = {};  ///< What signed links begin with where a request names no host.
+  Logger logger = {};
+};
+
+/// What the server is: its parts, and what more than one group of handlers needs of them. Loop
+/// thread only.
+class Service : public std::enable_shared_from_this<Service> {
+ public:
+  struct Parts {
+    std::shared_ptr<async::AsioLoop> loop;
+    std::shared_ptr<async::ThreadPool> workers;
+    std::unique_ptr<Store> store;
+    std::unique_ptr<ModelRegistry> models;
+    Access access;
+    ServiceOptions options;
+  };
+  explicit Service(Parts parts);
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  ~Service();
+
+  /// Begins what is done now and then: expiry, sweeping, writing counts.
+  void start();
+  /// From now on no new work is taken; what runs goes on.
+  void begin_draining() noexcept { is_draining_ = true; }
+  [[nodiscard]] bool is_draining() const noexcept { return is_draining_; }
+  /// Ends all work with `reason`.
+  void stop(const Error& reason);
+
+  [[nodiscard]] const std::shared_ptr<async::AsioLoop>& loop() const noexcept { return loop_; }
+  [[nodiscard]] const ServiceOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }
+  [[nodiscard]] Instant now() const;
+  /// 16 random hexadecimal digits.
+  std::string random_id();
+  /// Runs `f()` on a worker: for what would hold the loop up.
+  template <typename F>
+  auto work(F f) {
+    return offload(*workers_, loop_, std::move(f));
+  }
+
+  // ---- runs ----
+  /// A live run; fails with `not_found` when it is not the caller's or not in memory.
+  [[nodiscard]] Result<std::shared_ptr<LiveRun>> find_run(const std::string& run_id,
+                                                          const std::string& owner);
+  void add_run(std::shared_ptr<LiveRun> run);
+  void remove_run(const std::string& run_id);
+  [[nodiscard]] std::size_t live_runs() const noexcept { return runs_.size(); }
+
+  // ---- what handlers share ----
+  /// A sampling session; one of an earlier life of the server comes back if its weights are on the
+  /// disk.
+  async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
+  /// A checkpoint that the caller may read: his own, or a public one.
+  async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
+  /// A checkpoint of the caller's.
+  async::Task<CheckpointRecord> own_checkpoint(TinkerPath path, std::string owner);
+  /// Its adapter, from the cache or from the disk.
+  async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
+                                          std::shared_ptr<LoadedModel> model);
+  void audit(const Caller& caller, std::string event, StringMap details);
+
+  Access access;
+  Disk disk;
+  std::unique_ptr<ModelRegistry> models;
+  FutureStore futures;
+  Sessions sessions;
+  Samplers samplers;
+  AdapterCache adapters;
+  UsageMeter usage;
+
+ private:
+  void end_session(const Session& session, const Error& reason);
+  void every(std::chrono::nanoseconds period, void (Service::*what)());
+  void expire_sessions();
+  void sweep_checkpoints();
+  void write_usage();
+
+  std::shared_ptr<async::AsioLoop> loop_;
+  std::shared_ptr<async::ThreadPool> workers_;
+  ServiceOptions options_;
+  std::shared_ptr<async::Scope> scope_;
+  std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
+  Rng rng_ = Rng::from_entropy();
+  bool is_draining_ = false;
+  bool is_stopped_ = false;
+};
+
+}  // namespace tinker::server

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "async/scope.h"
+#include "async/task.h"
+#include "server/access.h"
+#include "server/records.h"
+#include "tinker/loss.h"
+#include "tinker/types/promise.h"
+
+namespace tinker::server {
+
+class Disk;
+
+/// A request that was accepted: what its repeat is answered with (PROTOCOL 10, rule 2).
+struct Accepted {
+  std::string payload_hash = {};
+  UntypedApiFuture answer = {};
+};
+
+/// What a client opened and keeps alive. Its runs and samplers hang below `scope`.
+struct Session {
+  SessionRecord record = {};
+  std::chrono::steady_clock::time_point last_seen = {};
+  std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
+  std::map<std::int64_t, Accepted> models = {};                  // by model_seq_id
+  std::map<std::int64_t, std::string> samplers = {};             // by sampling_session_seq_id
+  std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id
+  std::unordered_map<std::string, loss::Formula> formulas = {};  // by loss_id
+
+  [[nodiscard]] bool is_over() const noexcept {
+    return record.finish_reason.has_value() || record.has_expired;
+  }
+};
+
+/// All sessions. Those of an earlier life of the server come back when a client names them. Loop
+/// thread only.
+class Sessions {
+ public:
+  /// Called for a session that has ended: finished, or expired.
+  using OnEnd = std::function<void(const std::shared_ptr<Session>&, const Error& reason)>;
+
+  Sessions(std::shared_ptr<async::EventLoop> loop,
+           Disk& disk,
+           std::shared_ptr<async::Scope> parent);
+
+  async::Task<std::shared_ptr<Session>> create(SessionRecord record);
+  /// Fails with `not_found`; also for a session of somebody else.
+  async::Task<std::shared_ptr<Session>> find(std::string session_id, std::string owner);
+  /// As `find`, of one that may be used: fails with `expired` when it is over.
+  async::Task<std::shared_ptr<Session>> find_open(std::string session_id, std::string owner);
+  /// The first reason counts.
+  async::Task<> finish(std::shared_ptr<Session> session,
+                       SessionFinishReason reason,
+                       std::optional<std::string> detail);
+  /// Ends those that were not seen for `timeout`.
+  async::Task<> expire(std::chrono::nanoseconds timeout);
+  void on_end(OnEnd f) { on_end_ = std::move(f); }
+  [[nodiscard]] std::size_t open() const noexcept;
+  [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
+
+ private:
+  std::shared_ptr<async::EventLoop> loop_;
+  Disk& disk_;
+  std::shared_ptr<async::Scope> parent_;
+  std::unordered_map<std::string, std::shared_ptr<Session>> sessions_ = {};
+  OnEnd on_end_ = {};
+};
+
+}  // namespace tinker::server

@@ -1,0 +1,233 @@
+#include <utility>
+
+#include "base/strings.h"
+#include "server/errors.h"
+#include "server/handlers.h"
+#include "server/metadata.h"
+#include "server/run_creation.h"
+#include "server/service.h"
+#include "wire/json.h"
+#include "wire/proto.h"
+
+namespace tinker::server {
+
+namespace {
+
+// Results of at least so many values are encoded by a worker.
+constexpr std::size_t kManyValues = 16'384;
+
+std::size_t tokens_of(const std::vector<Datum>& data) {
+  std::size_t out = 0;
+  for (const auto& datum : data) {
+    for (const auto& chunk : datum.model_input.chunks) {
+      if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) out += text->tokens.size();
+    }
+  }
+  return out;
+}
+
+template <typename T>
+async::Task<EncodedResult> encode_large(std::shared_ptr<Service> service,
+                                        T value,
+                                        std::size_t values) {
+  const auto encode = [](const T& output) -> Result<EncodedResult> {
+    TINKER_TRY(std::string bytes, wire::encode_proto(output));
+    return EncodedResult{.body = std::move(bytes), .is_protobuf = true};
+  };
+  if (values < kManyValues) co_return encode(value);
+  auto encoded = service->work([encode, value = std::move(value)] { return encode(value); });
+  auto wait = async::until(std::move(encoded));
+  co_return co_await wait;
+}
+
+/// The loss a request asks for: one of the engine's, or a formula of the session.
+struct Loss {
+  LossFn fn = LossFn::cross_entropy;
+  std::optional<loss::Formula> formula = {};
+};
+
+Result<Loss> find_loss(const Session& session, const ForwardBackwardRequest& request) {
+  const auto known = request.loss_fn.known();
+  if (!known) {
+    return bad_request(base::concat("loss_fn '", request.loss_fn.text(), "' is not known here"));
+  }
+  if (*known != LossFn::custom) return Loss{.fn = *known};
+  const auto config = request.loss_fn_config.find("loss_id");
+  const auto* id =
+      config != request.loss_fn_config.end() ? std::get_if<std::string>(&config->second) : nullptr;
+  if (id == nullptr) {
+    return bad_request("loss_fn 'custom': expected the text 'loss_id' in loss_fn_config");
+  }
+  const auto formula = session.formulas.find(*id);
+  if (formula == session.formulas.end()) {
+    return bad_request(base::concat("loss_id '", *id, "': this session has no such loss"));
+  }
+  return Loss{.fn = LossFn::custom, .formula = formula->second};
+}
+
+async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
+                                    std::shared_ptr<LiveRun> run,
+                                    ForwardBackwardRequest request,
+                                    Result<Loss> loss) {
+  TINKER_CO_TRY(auto wanted, std::move(loss));
+  const std::size_t tokens = tokens_of(request.data);
+  const LocalTrainer& trainer = run->trainer();
+  auto& data = request.data;
+  auto passing = wanted.formula
+                     ? (request.forward_only
+                            ? trainer.forward_async(std::move(data), *wanted.formula)
+                            : trainer.forward_backward_async(std::move(data), *wanted.formula))
+                     : (request.forward_only
+                            ? trainer.forward_async(
+                                  std::move(data), wanted.fn, std::move(request.loss_fn_config))
+                            : trainer.forward_backward_async(
+                                  std::move(data), wanted.fn, std::move(request.loss_fn_config)));
+  auto wait = async::until(std::move(passing));
+  TINKER_CO_TRY(auto output, co_await wait);
+  service->usage.add({.hour = service->now(),
+                      .owner = run->record.owner,
+                      .session_id = run->record.session_id,
+                      .project_id = run->record.project_id,
+                      .base_model = run->record.base_model,
+                      .kind = UsageRecord::Kind::training,
+                      .count = static_cast<std::int64_t>(tokens)});
+  auto encoding = encode_large(service, std::move(output), tokens);
+  co_return co_await std::move(encoding);
+}
+
+async::Task<EncodedResult> run_step(std::shared_ptr<LiveRun> run, OptimParams params) {
+  auto stepping = run->trainer().optim_step_async(params);
+  auto wait = async::until(std::move(stepping));
+  TINKER_CO_TRY(const auto response, co_await wait);
+  TINKER_CO_TRY(std::string json, wire::encode_json(response));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
+                                      std::shared_ptr<LiveRun> run) {
+  const auto& id = run->record.run_id;
+  run->close(is_over("model", id, "was unloaded"));
+  service->remove_run(id);
+  TINKER_CO_TRY(std::string json, wire::encode_json(UnloadModelResponse{.model_id = id}));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+/// Why an optimizer is not served.
+std::optional<Error> refuse_optimizer(const OptimizerConfig& config) {
+  if (std::holds_alternative<AdamOptimizerConfig>(config)) return std::nullopt;
+  const auto* other = std::get_if<OtherOptimizerConfig>(&config);
+  return bad_request(base::concat("optimizer '",
+                                  other != nullptr ? other->type : "dimuon",
+                                  "' is not served here, only 'adamw'"));
+}
+
+}  // namespace
+
+async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request) {
+  auto search = call.service->sessions.find_open(request.session_id, call.caller.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  TINKER_CO_TRY(
+      auto known,
+      find_accepted(session->models, request.model_seq_id, call.payload_hash, "model_seq_id"));
+  if (known) co_return *std::move(known);
+  TINKER_CO_TRY(call.service->models->facts(request.base_model));
+  RunRecord record = {.run_id = base::concat(request.session_id, ":train:", request.model_seq_id),
+                      .session_id = request.session_id,
+                      .owner = call.caller.owner,
+                      .project_id = session->record.project_id,
+                      .base_model = request.base_model,
+                      .lora = request.lora_config.value_or(LoraConfig()),
+                      .optimizer = request.optimizer_config,
+                      .user_metadata = to_texts(request.user_metadata),
+                      .created_at = call.service->now(),
+                      .last_request_at = call.service->now()};
+  auto answer = create_run(
+      call.service,
+      session,
+      record,
+      {.refusal = refuse_optimizer(request.optimizer_config)},
+      [id = record.run_id] { return wire::encode_json(CreateModelResponse{.model_id = id}); });
+  session->models[request.model_seq_id] = {.payload_hash = call.payload_hash, .answer = answer};
+  co_return answer;
+}
+
+async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  TINKER_CO_TRY(const auto facts, call.service->models->facts(run->record.base_model));
+  co_return GetInfoResponse{.model_data = {.arch = facts.arch,
+                                           .model_name = facts.name,
+                                           .tokenizer_id = facts.tokenizer_id},
+                            .model_id = request.model_id,
+                            .optimizer_config = run->record.optimizer,
+                            .is_lora = true,
+                            .lora_rank = run->record.lora.rank,
+                            .model_name = facts.name};
+}
+
+async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  TINKER_CO_TRY(auto id,
+                run->submit(call.service,
+                            {.type = "unload_model",
+                             .work = [service = call.service](std::shared_ptr<LiveRun> self) {
+                               return run_unload(service, std::move(self));
+                             }}));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+}
+
+async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  run->record.last_request_at = call.service->now();
+  const std::string model_id = request.model_id;
+  LiveRun::Operation operation = {.kind = Sequencer::Kind::pass,
+                                  .seq_id = request.seq_id,
+                                  .type = "forward_backward",
+                                  .payload_hash = call.payload_hash};
+  operation.work = [service = call.service,
+                    loss = find_loss(*session, request),
+                    request = std::move(request)](std::shared_ptr<LiveRun> self) mutable {
+    return run_pass(service, std::move(self), std::move(request), std::move(loss));
+  };
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = model_id};
+}
+
+async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  run->record.last_request_at = call.service->now();
+  LiveRun::Operation operation = {
+      .seq_id = request.seq_id, .type = "optim_step", .payload_hash = call.payload_hash};
+  operation.work = [params = request.optim_params](std::shared_ptr<LiveRun> self) {
+    return run_step(std::move(self), params);
+  };
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+}
+
+async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request) {
+  auto search = call.service->sessions.find_open(request.session_id, call.caller.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  const std::int64_t number = request.custom_loss_seq_id;
+  TINKER_CO_TRY(auto known,
+                find_accepted(session->losses, number, call.payload_hash, "custom_loss_seq_id"));
+  if (known) co_return *std::move(known);
+  const std::string loss_id = base::concat(request.session_id, ":loss:", number);
+  auto formula = loss::Formula::from_graph(
+      std::move(request.name), std::move(request.inputs), std::move(request.graph));
+  UntypedApiFuture answer = {.request_id = loss_id};
+  call.service->futures.open({.request_id = loss_id, .owner = call.caller.owner});
+  if (formula.ok()) {
+    session->formulas.emplace(loss_id, *std::move(formula));
+    TINKER_CO_TRY(std::string json,
+                  wire::encode_json(CreateCustomLossResponse{.loss_id = loss_id}));
+    call.service->futures.finish(loss_id, EncodedResult{.body = std::move(json)});
+  } else {
+    call.service->futures.finish(loss_id, std::move(formula).error());
+  }
+  session->losses[number] = {.payload_hash = call.payload_hash, .answer = answer};
+  co_return answer;
+}
+
+}  // namespace tinker::server

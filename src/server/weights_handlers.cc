@@ -1,0 +1,350 @@
+#include <utility>
+
+#include "base/strings.h"
+#include "server/errors.h"
+#include "server/external_export.h"
+#include "server/handlers.h"
+#include "server/metadata.h"
+#include "server/run_creation.h"
+#include "server/service.h"
+#include "wire/json.h"
+
+namespace tinker::server {
+
+namespace {
+
+/// A save that has its place on the disk.
+struct Save {
+  CheckpointRecord record = {};
+  CheckpointPlace place = {};
+  bool overwrite = false;
+};
+
+/// What a save asks for, checked; the error is the operation's (PROTOCOL 9.14).
+Result<CheckpointRecord> record_of(const Call& call,
+                                   const LiveRun& run,
+                                   CheckpointType kind,
+                                   const std::string& name,
+                                   std::optional<std::int64_t> ttl_seconds) {
+  TINKER_TRY(Store::check_name(name));
+  if (ttl_seconds) TINKER_TRY(Store::check_ttl(*ttl_seconds));
+  CheckpointRecord out = {.run_id = run.record.run_id,
+                          .kind = kind,
+                          .name = name,
+                          .owner = run.record.owner,
+                          .base_model = run.record.base_model,
+                          .lora = run.record.lora,
+                          .optimizer = run.record.optimizer,
+                          .has_optimizer_state = kind == CheckpointType::training,
+                          .created_at = call.service->now()};
+  if (ttl_seconds) out.expires_at = out.created_at + std::chrono::seconds(*ttl_seconds);
+  return out;
+}
+
+/// Finds a place for what will be saved. Also for a save that will fail: its number counts.
+async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
+  auto begun = service->disk.run([](Store& store) { return store.begin_checkpoint(); });
+  auto wait = async::until(std::move(begun));
+  co_return co_await wait;
+}
+
+async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service, Save save) {
+  auto stored = service->disk.run([save = std::move(save)](Store& store) {
+    return store.commit_checkpoint(save.record, save.place, save.overwrite);
+  });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto record, co_await wait);
+  service->usage.add({.hour = service->now(),
+                      .owner = record.owner,
+                      .base_model = record.base_model,
+                      .kind = UsageRecord::Kind::checkpoint,
+                      .count = 1});
+  co_return record;
+}
+
+void abandon(const std::shared_ptr<Service>& service, CheckpointPlace place) {
+  auto gone = service->disk.run([place = std::move(place)](Store& store) -> Result<void> {
+    store.abandon_checkpoint(place);
+    return {};
+  });
+  std::move(gone).then([](const Result<void>&) {});
+}
+
+/// Writes the adapter as it is when the operation's turn comes, then takes it into the catalogue.
+async::Task<CheckpointRecord> write(std::shared_ptr<Service> service,
+                                    std::shared_ptr<LiveRun> run,
+                                    Save save) {
+  const auto parts = save.record.kind == CheckpointType::training
+                         ? CheckpointParts::weights_and_optimizer
+                         : CheckpointParts::weights;
+  auto writing = run->trainer().save_async(save.place.folder, parts);
+  auto wait = async::until(std::move(writing));
+  if (auto written = co_await wait; !written.ok()) {
+    abandon(service, save.place);
+    co_return written.error();
+  }
+  auto committing = commit(service, std::move(save));
+  co_return co_await std::move(committing);
+}
+
+async::Task<EncodedResult> run_save(std::shared_ptr<Service> service,
+                                    std::shared_ptr<LiveRun> run,
+                                    Save save) {
+  auto writing = write(service, std::move(run), std::move(save));
+  TINKER_CO_TRY(const auto record, co_await std::move(writing));
+  TINKER_CO_TRY(std::string json,
+                wire::encode_json(SaveWeightsResponse{.path = record.path().to_string()}));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
+                                            std::shared_ptr<LiveRun> run,
+                                            Save save) {
+  const std::string folder = save.place.name;
+  auto taking = run->trainer().snapshot_async();  // what was saved is in memory, too
+  auto writing = write(service, run, std::move(save));
+  TINKER_CO_TRY(const auto record, co_await std::move(writing));
+  auto wait = async::until(std::move(taking));
+  TINKER_CO_TRY(auto snapshot, co_await wait);
+  service->adapters.add(folder, std::move(snapshot));
+  TINKER_CO_TRY(
+      std::string json,
+      wire::encode_json(SaveWeightsForSamplerResponseInternal{.path = record.path().to_string()}));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
+                                              std::shared_ptr<LiveRun> run,
+                                              std::shared_ptr<Session> session,
+                                              std::int64_t number) {
+  auto taking = run->trainer().snapshot_async();
+  auto wait = async::until(std::move(taking));
+  TINKER_CO_TRY(auto snapshot, co_await wait);
+  const std::string id = base::concat(session->record.session_id, ":sample:", number);
+  service->samplers.add({.sampler_id = id,
+                         .session_id = session->record.session_id,
+                         .owner = run->record.owner,
+                         .base_model = run->record.base_model},
+                        std::move(snapshot),
+                        session->scope);
+  TINKER_CO_TRY(
+      std::string json,
+      wire::encode_json(SaveWeightsForSamplerResponseInternal{.sampling_session_id = id}));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+async::Task<EncodedResult> refuse(Error error) {
+  co_return error;
+}
+
+async::Task<EncodedResult> run_load(std::shared_ptr<Service> service,
+                                    std::shared_ptr<LiveRun> run,
+                                    CheckpointRecord record,
+                                    LoadWeightsRequest request) {
+  const auto parts =
+      request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
+  auto loading = run->trainer().load_async(service->disk.store().folder_of(record), parts);
+  auto wait = async::until(std::move(loading));
+  TINKER_CO_TRY(co_await wait);
+  TINKER_CO_TRY(
+      std::string json,
+      wire::encode_json(LoadWeightsResponse{.path = request.path, .model_id = request.model_id}));
+  co_return EncodedResult{.body = std::move(json)};
+}
+
+using MakeSave = async::Task<EncodedResult> (*)(std::shared_ptr<Service>,
+                                                std::shared_ptr<LiveRun>,
+                                                Save);
+
+/// Queues a save of either kind that has a name.
+async::Task<std::string> submit_save(Call call,
+                                     std::shared_ptr<LiveRun> run,
+                                     LiveRun::Operation operation,
+                                     Result<CheckpointRecord> record,
+                                     MakeSave make,
+                                     bool overwrite) {
+  if (!record.ok()) {
+    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
+      return refuse(error);
+    };
+    co_return run->submit(call.service, std::move(operation));
+  }
+  auto finding = find_place(call.service);
+  TINKER_CO_TRY(auto place, co_await std::move(finding));
+  Save save = {.record = *std::move(record), .place = std::move(place), .overwrite = overwrite};
+  operation.work = [service = call.service, make, save = std::move(save)](
+                       std::shared_ptr<LiveRun> self) mutable {
+    return make(service, std::move(self), std::move(save));
+  };
+  co_return run->submit(call.service, std::move(operation));
+}
+
+}  // namespace
+
+async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  run->record.last_request_at = call.service->now();
+  // A save without a name gets one of its number.
+  const std::string name = request.path.value_or(base::concat("step-", request.seq_id.value_or(0)));
+  auto record = record_of(call, *run, CheckpointType::training, name, request.ttl_seconds);
+  if (record.ok()) record->user_metadata = request.user_metadata;
+  LiveRun::Operation operation = {
+      .seq_id = request.seq_id, .type = "save_weights", .payload_hash = call.payload_hash};
+  auto submitting =
+      submit_save(call, run, std::move(operation), std::move(record), &run_save, request.overwrite);
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+}
+
+async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  run->record.last_request_at = call.service->now();
+  LiveRun::Operation operation = {.seq_id = request.seq_id,
+                                  .type = "save_weights_for_sampler",
+                                  .payload_hash = call.payload_hash};
+  if (request.path) {
+    auto record =
+        record_of(call, *run, CheckpointType::sampler, *request.path, request.ttl_seconds);
+    if (record.ok()) record->user_metadata = request.user_metadata;
+    auto submitting =
+        submit_save(call, run, std::move(operation), std::move(record), &run_sampler_save, true);
+    TINKER_CO_TRY(auto id, co_await std::move(submitting));
+    co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+  }
+  auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  if (request.sampling_session_seq_id) {
+    const std::int64_t number = *request.sampling_session_seq_id;
+    // A repeat has another number here, but is the same request (PROTOCOL 10, rule 2).
+    auto same = request;
+    same.sampling_session_seq_id.reset();
+    TINKER_CO_TRY(operation.payload_hash, wire::encode_json(same));
+    session->samplers.emplace(number, base::concat(session->record.session_id, ":sample:", number));
+    operation.work = [service = call.service, session, number](std::shared_ptr<LiveRun> self) {
+      return run_ephemeral_save(service, std::move(self), session, number);
+    };
+  } else {
+    operation.work = [](const std::shared_ptr<LiveRun>&) {
+      return refuse(
+          bad_request("save_weights_for_sampler: expected a path or a sampling_session_seq_id"));
+    };
+  }
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+}
+
+async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
+  run->record.last_request_at = call.service->now();
+  LiveRun::Operation operation = {
+      .seq_id = request.seq_id, .type = "save_weights_external", .payload_hash = call.payload_hash};
+  auto record = record_of(call, *run, CheckpointType::external, request.path, request.ttl_seconds);
+  const auto recipients = request.age_encryption_recipients.value_or(std::vector<std::string>());
+  if (record.ok() && !recipients.empty()) {
+    if (auto usable = AgeEncryptor::create(recipients); !usable.ok()) record = usable.error();
+  }
+  if (!record.ok()) {
+    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
+      return refuse(error);
+    };
+  } else {
+    auto finding = find_place(call.service);
+    TINKER_CO_TRY(auto place, co_await std::move(finding));
+    operation.work = [service = call.service,
+                      record = *std::move(record),
+                      place = std::move(place),
+                      recipients](std::shared_ptr<LiveRun> self) {
+      return run_external_save(
+          service, std::move(self), {.record = record, .place = place, .recipients = recipients});
+    };
+  }
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+}
+
+namespace {
+
+/// Into a model that is there.
+async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
+  TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
+  run->record.last_request_at = call.service->now();
+  auto search = call.service->readable_checkpoint(request.path, call.caller.owner);
+  auto record = co_await std::move(search);
+  LiveRun::Operation operation = {
+      .seq_id = request.seq_id, .type = "load_weights", .payload_hash = call.payload_hash};
+  if (!record.ok()) {
+    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
+      return refuse(error);
+    };
+  } else if (record->base_model != run->record.base_model) {
+    operation.work = [error = bad_request(base::concat(request.path,
+                                                       " is of ",
+                                                       record->base_model,
+                                                       ", the model is of ",
+                                                       run->record.base_model))](
+                         const std::shared_ptr<LiveRun>&) { return refuse(error); };
+  } else {
+    operation.work = [service = call.service, record = *std::move(record), request](
+                         std::shared_ptr<LiveRun> self) {
+      return run_load(service, std::move(self), record, request);
+    };
+  }
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = *request.model_id};
+}
+
+/// As a new model (PROTOCOL 9.15, create-via-load).
+async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request) {
+  auto search = call.service->sessions.find_open(*request.session_id, call.caller.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  const std::int64_t number = *request.model_seq_id;
+  TINKER_CO_TRY(auto known,
+                find_accepted(session->models, number, call.payload_hash, "model_seq_id"));
+  if (known) co_return *std::move(known);
+  auto finding = call.service->readable_checkpoint(request.path, call.caller.owner);
+  auto found = co_await std::move(finding);
+  RunOrigin origin = {.with_optimizer = request.optimizer};
+  RunRecord record = {.run_id = base::concat(*request.session_id, ":train:", number),
+                      .session_id = *request.session_id,
+                      .owner = call.caller.owner,
+                      .project_id = session->record.project_id,
+                      .user_metadata = to_texts(request.user_metadata),
+                      .created_at = call.service->now(),
+                      .last_request_at = call.service->now()};
+  if (found.ok()) {
+    record.base_model = request.base_model.value_or(found->base_model);
+    record.lora = found->lora;
+    record.optimizer = request.optimizer ? found->optimizer
+                                         : request.optimizer_config.value_or(AdamOptimizerConfig());
+    if (request.optimizer && !found->has_optimizer_state) {
+      origin.refusal = bad_request(base::concat(request.path, " holds no state of the optimizer"));
+    } else if (auto facts = call.service->models->facts(record.base_model); !facts.ok()) {
+      origin.refusal = facts.error();
+    }
+    origin.checkpoint = *std::move(found);
+  } else {
+    origin.refusal = found.error();
+  }
+  auto answer = create_run(
+      call.service, session, record, std::move(origin), [path = request.path, id = record.run_id] {
+        return wire::encode_json(LoadWeightsResponse{.path = path, .model_id = id});
+      });
+  session->models[number] = {.payload_hash = call.payload_hash, .answer = answer};
+  co_return answer;
+}
+
+}  // namespace
+
+async::Task<UntypedApiFuture> load_weights(Call call, LoadWeightsRequest request) {
+  if (request.model_id) {
+    auto loading = load_into(std::move(call), std::move(request));
+    co_return co_await std::move(loading);
+  }
+  if (request.session_id && request.model_seq_id) {
+    auto loading = load_as_new(std::move(call), std::move(request));
+    co_return co_await std::move(loading);
+  }
+  co_return bad_request("load_weights: expected model_id, or session_id and model_seq_id");
+}
+
+}  // namespace tinker::server
