@@ -203,7 +203,9 @@ async::Task<> unpublish_checkpoint(Call call) {
 
 async::Task<> set_ttl(Call call, SetTtlRequest request) {
   TINKER_CO_TRY(const auto path, path_of(call));
-  if (request.ttl_seconds) TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  if (request.ttl_seconds) {
+    TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  }
   auto search = call.service->own_checkpoint(path, call.caller.owner);
   TINKER_CO_TRY(co_await std::move(search));
   std::optional<Instant> expires;
@@ -216,7 +218,9 @@ async::Task<> set_ttl(Call call, SetTtlRequest request) {
 }
 
 async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest request) {
-  if (request.ttl_seconds) TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  if (request.ttl_seconds) {
+    TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
+  }
   auto search = call.service->readable_checkpoint(request.source_path, call.caller.owner);
   TINKER_CO_TRY(const auto source, co_await std::move(search));
   RunRecord run = {.owner = call.caller.owner,

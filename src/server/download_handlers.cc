@@ -183,7 +183,8 @@ async::Task<ExternalWeightsUrlsResponse> external_links(Call call) {
   TINKER_CO_TRY(const auto record, co_await std::move(search));
   TINKER_CO_TRY(const auto files, files_of(call.service->disk.store().folder_of(record)));
   const Instant expires = call.service->now() + kLinkLife;
-  ExternalWeightsUrlsResponse out = {.expires = std::chrono::floor<std::chrono::seconds>(expires)};
+  ExternalWeightsUrlsResponse out = {
+      .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto& file : files) {
     const auto target = download_path(path, base::concat("files/", file.name));
     out.urls[file.name] = absolute(call, call.service->access.sign_link(target, expires));

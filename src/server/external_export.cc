@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/service.h"
+#include "tinker/types/weights.h"
 #include "wire/json.h"
 
 namespace tinker::server {

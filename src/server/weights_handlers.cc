@@ -27,7 +27,9 @@ Result<CheckpointRecord> record_of(const Call& call,
                                    const std::string& name,
                                    std::optional<std::int64_t> ttl_seconds) {
   TINKER_TRY(Store::check_name(name));
-  if (ttl_seconds) TINKER_TRY(Store::check_ttl(*ttl_seconds));
+  if (ttl_seconds) {
+    TINKER_TRY(Store::check_ttl(*ttl_seconds));
+  }
   CheckpointRecord out = {.run_id = run.record.run_id,
                           .kind = kind,
                           .name = name,
@@ -67,7 +69,7 @@ void abandon(const std::shared_ptr<Service>& service, CheckpointPlace place) {
     store.abandon_checkpoint(place);
     return {};
   });
-  std::move(gone).then([](const Result<void>&) {});
+  (void)std::move(gone).then([](const Result<void>&) {});
 }
 
 /// Writes the adapter as it is when the operation's turn comes, then takes it into the catalogue.
