@@ -31,6 +31,8 @@ struct SessionRecord {
   std::optional<SessionFinishReason> finish_reason = {};
   std::optional<std::string> finish_detail = {};
   bool has_expired = false;  ///< Its heartbeats stopped.
+
+  friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
 
 /// A model that was or is trained, or a copy's place.
@@ -45,6 +47,8 @@ struct RunRecord {
   StringMap user_metadata = {};
   Instant created_at = {};
   Instant last_request_at = {};
+
+  friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 
 struct SamplerRecord {
@@ -53,6 +57,8 @@ struct SamplerRecord {
   std::string owner = {};
   std::string base_model = {};
   std::optional<std::string> model_path = {};  ///< A tinker path.
+
+  friend bool operator==(const SamplerRecord&, const SamplerRecord&) = default;
 };
 
 /// A stored checkpoint. Its folder has the layout of PEFT; records of copies share it.
@@ -73,6 +79,8 @@ struct CheckpointRecord {
   std::string folder = {};  ///< Below the store's folder of checkpoints; made by the store.
 
   [[nodiscard]] TinkerPath path() const { return {run_id, kind, name}; }
+
+  friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
 };
 
 /// What callers did that an audit wants to know.
@@ -81,6 +89,8 @@ struct AuditRecord {
   std::string owner = {};
   std::string event = {};  ///< "checkpoint_delete"
   StringMap details = {};
+
+  friend bool operator==(const AuditRecord&, const AuditRecord&) = default;
 };
 
 /// Tokens and checkpoints by hour, for billing/usage/events.
@@ -99,6 +109,8 @@ struct UsageRecord {
   std::string base_model = {};
   Kind kind = Kind::training;
   std::int64_t count = 0;
+
+  friend bool operator==(const UsageRecord&, const UsageRecord&) = default;
 };
 
 }  // namespace tinker::server

@@ -1,23 +1,21 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "server/records.h"
 #include "tinker/clock.h"
 #include "tinker/result.h"
+#include "tinker/types/session_search.h"
 
 namespace tinker::server {
-
-class Database;
 
 /// Part of a list, and how long the whole of it is.
 template <typename T>
@@ -31,15 +29,34 @@ struct PageRange {
   std::int64_t offset = 0;
 };
 
+/// A search for sessions (PROTOCOL 9.46).
 struct SessionQuery {
   std::string owner = {};
-  std::optional<std::string> session_id = {};    ///< Either this or the name may match.
-  std::optional<std::string> display_name = {};  ///< Each word somewhere, whatever its case.
-  StringMap user_metadata = {};                  ///< Every pair must match.
+  std::optional<std::string> session_id = {};  ///< Either this or the name may match.
+  /// Each word somewhere in the name, whatever the case of its ASCII letters.
+  std::optional<std::string> display_name = {};
+  StringMap user_metadata = {};  ///< Every pair must match.
   std::optional<std::vector<std::string>> project_ids = {};
   std::int64_t limit = 50;
-  std::optional<std::pair<Instant, std::string>> after =
-      {};  ///< created_at and id of the last seen.
+  /// `created_at` and id of the last one seen.
+  std::optional<std::pair<Instant, std::string>> after = {};
+  /// One of them must match. Sessions are active, finished by the client, or expired, which is none
+  /// of the statuses.
+  std::optional<std::vector<SessionStatusQuery>> statuses = {};
+};
+
+/// What checkpoints take. Each copy counts in full.
+struct Storage {
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(const Storage&, const Storage&) = default;
+};
+struct ProjectStorage {
+  std::string project_id = {};  ///< Empty: of no project.
+  Storage storage = {};
+
+  friend bool operator==(const ProjectStorage&, const ProjectStorage&) = default;
 };
 
 /// A place for a checkpoint that is being written. Nothing knows of it before `commit_checkpoint`;
@@ -51,13 +68,15 @@ struct CheckpointPlace {
 
 /// The data folder of a server: a catalogue in SQLite, and checkpoints as folders.
 ///
-/// A call that returns has what it did on the disk. Thread-compatible: the server has one thread
-/// for it.
+/// A call that returns has what it did on the disk. What is added must be new: an id or a run that
+/// is there fails with `conflict`. Changes of what is not there fail with `not_found`. Files that
+/// cannot be used are an `io_error` that names the file. Thread-compatible: the server has one
+/// thread for it.
 class Store {
  public:
-  /// Opens or makes it. One process at a time: fails with `invalid_argument` and the other one's
-  /// pid. Removes folders that no record names. An empty `folder` makes a temporary one that goes
-  /// with the store.
+  /// Opens or makes it. One store at a time: fails with `invalid_argument`, naming the process that
+  /// has it open. Removes folders that no record names. An empty `folder` makes a temporary one
+  /// that goes with the store. `clock` must outlive the store.
   static Result<std::unique_ptr<Store>> open(const std::filesystem::path& folder,
                                              const Clock& clock);
   Store(const Store&) = delete;
@@ -90,31 +109,34 @@ class Store {
   Result<std::optional<SamplerRecord>> find_sampler(std::string_view sampler_id);
   Result<std::vector<std::string>> sampler_ids_of_session(std::string_view session_id);
 
-  // ---- checkpoints ----
-  /// Letters, digits, '.', '_', '-', 1 to 255 of them, not "." or "..". Fails with
+  // ---- checkpoints: one that has expired is nowhere to be seen ----
+  /// ASCII letters, digits, '.', '_', '-', 1 to 255 of them, not "." or "..". Fails with
   /// `invalid_argument`, naming the name.
   static Result<void> check_name(std::string_view name);
-  /// 1 h to 10 years.
+  /// 1 hour to 10 years.
   static Result<void> check_ttl(std::int64_t seconds);
   Result<CheckpointPlace> begin_checkpoint();
-  /// Takes a folder that is complete and on the disk into the catalogue, with its size. With
-  /// `overwrite`, what had the name goes; without, fails with `conflict` if there is any (not
-  /// expired) and removes the folder.
+  /// Takes a folder that is complete and on the disk into the catalogue. Sets the record's size,
+  /// folder and `created_at`. With `overwrite`, what had the name goes; without, fails with
+  /// `conflict` if there is any. If it fails, the folder is gone, or goes at the next open.
   Result<CheckpointRecord> commit_checkpoint(CheckpointRecord record,
                                              const CheckpointPlace& place,
                                              bool overwrite);
   void abandon_checkpoint(const CheckpointPlace& place) noexcept;
   [[nodiscard]] std::filesystem::path folder_of(const CheckpointRecord& record) const;
-  /// Not one that has expired.
+  /// Whoever's it is.
   Result<std::optional<CheckpointRecord>> find_checkpoint(const TinkerPath& path);
-  Result<std::vector<CheckpointRecord>> checkpoints_of_run(
-      std::string_view run_id);  ///< Oldest first.
-  Result<Page<CheckpointRecord>> list_checkpoints(std::string_view owner,
-                                                  PageRange range);  ///< Newest first.
+  /// Oldest first.
+  Result<std::vector<CheckpointRecord>> checkpoints_of_run(std::string_view run_id);
+  /// Newest first.
+  Result<Page<CheckpointRecord>> list_checkpoints(std::string_view owner, PageRange range);
+  Result<Storage> storage_of_session(std::string_view session_id);
+  Result<std::vector<ProjectStorage>> storage_by_project(std::string_view owner);
   Result<void> set_public(const TinkerPath& path, bool is_public);
   Result<void> set_expiry(const TinkerPath& path, std::optional<Instant> expires_at);
+  /// The folder goes with the last record that has it.
   Result<void> delete_checkpoint(const TinkerPath& path);
-  /// A record of its own for the same folder.
+  /// Adds the run `to`, and for it a record of the same folder: private, of the run's owner.
   Result<CheckpointRecord> copy_checkpoint(const TinkerPath& from,
                                            const RunRecord& to,
                                            std::optional<Instant> expires_at);
@@ -123,11 +145,14 @@ class Store {
 
   // ---- what happened ----
   Result<void> add_audit(const AuditRecord& entry);
+  /// At or after `from` and before `to`, oldest first.
   Result<std::vector<AuditRecord>> audit(std::string_view owner,
                                          Instant from,
                                          Instant to,
                                          std::string_view event_prefix);
-  Result<void> add_usage(std::span<const UsageRecord> counts);  ///< Adds to what the hour has.
+  /// Adds the counts to what their hours have, all of them or none. `hour` may be any time in it.
+  Result<void> add_usage(std::span<const UsageRecord> counts);
+  /// Hours that begin at or after `from` and before `to`, oldest first.
   Result<std::vector<UsageRecord>> usage(std::string_view owner, Instant from, Instant to);
 
  private:
