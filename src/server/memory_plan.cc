@@ -29,10 +29,9 @@ MemoryNeed memory_need(const engine::ModelConfig& config, const engine::Kernels&
 }
 
 std::size_t cache_share(const MemoryNeed& need, std::size_t room) {
-  const std::size_t left = room - need.weights;
-  const std::size_t usual = std::min(left / 4, kUsualCache);
-  const std::size_t context = std::min(left / 2, need.context_cache);
-  return std::max({usual, context, need.least_cache});
+  const std::size_t quarter = (room - need.weights) / 4;
+  const std::size_t useful = std::max(kUsualCache, need.context_cache);
+  return std::max(need.least_cache, std::min(quarter, useful));
 }
 
 std::vector<IdleModel> choose_leaving(std::size_t needed,

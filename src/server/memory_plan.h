@@ -21,8 +21,8 @@ struct MemoryNeed {
 MemoryNeed memory_need(const engine::ModelConfig& config, const engine::Kernels& kernels);
 
 /// The limit of a model's cache where `room` bytes are free before it is loaded: a quarter of what
-/// the weights leave, at most 1 GiB; or a whole context, if that is more and takes no more than
-/// half of what they leave. Requires `room >= need.least()`.
+/// the weights leave, at most 1 GiB or, if that is more, a whole context. Requires
+/// `room >= need.least()`.
 std::size_t cache_share(const MemoryNeed& need, std::size_t room);
 
 /// A loaded model that nobody uses.

@@ -1,12 +1,13 @@
 #include "server/random_source.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <system_error>
 
-#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
@@ -165,10 +166,13 @@ std::string tokenizer_config_json() {
                       "}\n");
 }
 
+/// The folder is temporary, so nothing here need survive a power cut.
 Result<void> write_file(const fs::path& path, std::string_view content) {
-  TINKER_TRY(auto file, base::AtomicFile::create(path.string()));
-  TINKER_TRY(file.write(content));
-  return file.commit();
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  file.close();
+  if (!file.fail()) return {};
+  return Error{.code = ErrorCode::io_error, .message = "cannot write " + path.string()};
 }
 
 }  // namespace
