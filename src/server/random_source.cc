@@ -116,7 +116,9 @@ Vocabulary vocabulary_of(std::size_t size) {
     const char c = static_cast<char>(byte);
     add_token(tokenizer::ByteAlphabet::instance().to_text({&c, 1}), byte);
   }
-  std::size_t id = kLeastVocab;
+  // Without these, Hugging Face's library would give them other ids: the ones after the last.
+  std::size_t id = kBytes;
+  for (const auto token : kControlTokens) add_token(token, id++);
   for (char first = 'a'; first <= 'z'; ++first) {
     for (char second = 'a'; second <= 'z' && id < size; ++second, ++id) {
       add_token(base::concat(first, second), id);

@@ -140,6 +140,15 @@ TEST_F(RandomTokenizerTest, HasPairsOfLettersWhileThereIsRoom) {
   EXPECT_EQ(made("random:1x16,vocab=5000").vocab_size(), 261U + 26U * 26U);
 }
 
+// Hugging Face's library numbers added tokens that its vocabulary lacks by itself.
+TEST_F(RandomTokenizerTest, HasItsControlTokensInTheVocabulary) {
+  const TemporaryFolder folder;
+  ASSERT_THAT(write_random_tokenizer(folder.path(), parsed("random:1x16")), IsOk());
+
+  EXPECT_THAT(folder.read("tokenizer.json"),
+              AllOf(HasSubstr(R"("<|pad|>":256)"), HasSubstr(R"("<|im_end|>":260)")));
+}
+
 TEST_F(RandomTokenizerTest, IsSaidToBeFastForTransformers) {
   const TemporaryFolder folder;
   ASSERT_THAT(write_random_tokenizer(folder.path(), parsed("random:1x16")), IsOk());
