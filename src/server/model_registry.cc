@@ -1,1 +1,301 @@
+// Each name points to a slot, a model that may be in memory. A slot is empty, wanted (it has
+// waiters, and is in the queue or being loaded), or resident. Loads take turns, so that the memory
+// that one needs is counted when the one before has taken its own.
+//
+// Users of a resident model share a lease. When the last of them drops it, the model is idle: it
+// stays until another load needs its memory.
 #include "server/model_registry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "base/environment.h"
+#include "base/logging.h"
+#include "base/relative_path.h"
+#include "engine/cpu.h"
+#include "engine/machine_memory.h"
+#include "server/memory_plan.h"
+#include "server/model_loader.h"
+#include "server/model_source.h"
+
+namespace tinker::server {
+
+using async::Task;
+using LoadedPtr = std::shared_ptr<LoadedModel>;
+using ResidentPtr = std::shared_ptr<ResidentModel>;
+
+namespace {
+
+/// Orders the moments at which models became idle; leases may outlive the registry.
+using IdleClock = std::atomic<std::uint64_t>;
+
+struct Slot {
+  std::string name = {};  ///< The first of those that point here.
+  ModelSource source = {};
+  MemoryNeed need = {};
+  ResidentPtr resident = {};
+  std::weak_ptr<LoadedModel> lease = {};
+  std::vector<Promise<LoadedPtr>> waiters = {};
+};
+
+/// What clients call a slot.
+struct Offer {
+  ModelFacts facts = {};
+  std::size_t slot = 0;
+};
+
+LoadedPtr make_lease(ResidentPtr resident, std::shared_ptr<IdleClock> clock) {
+  auto* const model = &resident->model;
+  // The registry's weak pointer keeps this function, so it lets the model go by itself.
+  return {model, [resident = std::move(resident), clock = std::move(clock)](LoadedModel*) mutable {
+            resident->idle_since = ++*clock;
+            resident.reset();
+          }};
+}
+
+Result<const engine::Kernels*> choose_kernels(EnginePrecision precision) {
+  TINKER_TRY(const auto path, engine::choose_cpu_path(base::variable({}, "TINKER_CPU")));
+  return &engine::kernels_of(
+      path, precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16);
+}
+
+}  // namespace
+
+struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
+  Impl(std::shared_ptr<async::EventLoop> on, std::shared_ptr<Executor> with, RegistryOptions given)
+      : loop(std::move(on)), workers(std::move(with)), options(std::move(given)) {}
+
+  Result<void> add_models();
+  Result<void> add(const ServedModel& model, SourceFinder& finder, const engine::Kernels& kernels);
+  [[nodiscard]] Result<const Offer*> find(std::string_view name) const;
+
+  LoadedPtr lease(Slot& slot);
+  Future<LoadedPtr> want(std::size_t slot);
+  void load_next();
+  Result<void> begin(std::size_t index);
+  void end(std::size_t index, Result<ResidentPtr> loaded);
+  static void answer(Slot& slot, const Result<LoadedPtr>& result);
+
+  [[nodiscard]] std::size_t room() const;
+  [[nodiscard]] std::vector<IdleModel> idle() const;
+  [[nodiscard]] Result<void> check_fits(const Slot& slot, std::size_t available) const;
+
+  std::shared_ptr<async::EventLoop> loop;
+  std::shared_ptr<Executor> workers;
+  RegistryOptions options;
+  std::shared_ptr<IdleClock> idle_clock = std::make_shared<IdleClock>(0);
+  std::vector<Offer> offers = {};
+  std::vector<Slot> slots = {};
+  std::deque<std::size_t> queue = {};
+  bool is_loading = false;
+};
+
+Result<void> ModelRegistry::Impl::add_models() {
+  TINKER_TRY(const auto* const kernels, choose_kernels(options.precision));
+  SourceFinder finder(options.hub_cache);
+  for (const auto& model : options.models) {
+    TINKER_TRY(add(model, finder, *kernels));
+  }
+  return {};
+}
+
+Result<void> ModelRegistry::Impl::add(const ServedModel& model,
+                                      SourceFinder& finder,
+                                      const engine::Kernels& kernels) {
+  if (find(model.name).ok()) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = base::concat("two models are named ", base::quoted(model.name))};
+  }
+  TINKER_TRY(auto source, finder.find(model));
+  const auto& config = source.config;
+  Offer offer = {.facts = {.name = model.name,
+                           .arch = std::string(to_string(config.architecture)),
+                           .tokenizer_id = source.tokenizer_id,
+                           .max_context_length = static_cast<std::int64_t>(config.context_length)}};
+  const auto same =
+      std::ranges::find(slots, source.key(), [](const Slot& slot) { return slot.source.key(); });
+  offer.slot = static_cast<std::size_t>(same - slots.begin());
+  if (same == slots.end()) {
+    const auto need = memory_need(config, kernels);
+    slots.push_back({.name = model.name, .source = std::move(source), .need = need});
+  }
+  offers.push_back(std::move(offer));
+  return {};
+}
+
+Result<const Offer*> ModelRegistry::Impl::find(std::string_view name) const {
+  std::string names;
+  for (const auto& offer : offers) {
+    if (offer.facts.name == name) return &offer;
+    names += names.empty() ? "" : ", ";
+    names += offer.facts.name;
+  }
+  return Error{.code = ErrorCode::not_found,
+               .message = base::concat("there is no base model ",
+                                       base::quoted(name),
+                                       "; this server has ",
+                                       names.empty() ? "none" : names)};
+}
+
+LoadedPtr ModelRegistry::Impl::lease(Slot& slot) {
+  auto out = slot.lease.lock();
+  if (!out) slot.lease = out = make_lease(slot.resident, idle_clock);
+  return out;
+}
+
+Future<LoadedPtr> ModelRegistry::Impl::want(std::size_t index) {
+  auto& slot = slots[index];
+  if (slot.resident) return Future<LoadedPtr>::ready(lease(slot));
+  Promise<LoadedPtr> promise(loop);
+  auto out = promise.future();
+  slot.waiters.push_back(std::move(promise));
+  if (slot.waiters.size() == 1) queue.push_back(index);
+  load_next();
+  return out;
+}
+
+void ModelRegistry::Impl::load_next() {
+  while (!is_loading && !queue.empty()) {
+    const std::size_t index = queue.front();
+    queue.pop_front();
+    if (const auto begun = begin(index); !begun.ok()) answer(slots[index], begun.error());
+  }
+}
+
+/// Fails, with nothing changed, if there will be no memory for it.
+Result<void> ModelRegistry::Impl::begin(std::size_t index) {
+  const auto& slot = slots[index];
+  std::size_t available = room();
+  const auto leaving = choose_leaving(slot.need.least(), available, idle());
+  for (const auto& model : leaving) available += model.bytes;
+  TINKER_TRY(check_fits(slot, available));
+
+  const std::size_t cache = cache_share(slot.need, available);
+  LoadJob job = {
+      .name = slot.name,
+      .source = slot.source,
+      .engine = {.precision = options.precision, .threads = options.threads, .cache_bytes = cache},
+      .weight_bytes = slot.need.weights,
+      .logger = options.logger};
+  if (options.memory_bytes != 0) {
+    job.engine.training_bytes = std::max<std::size_t>(1, available - slot.need.weights - cache);
+  }
+  for (const auto& model : leaving) {
+    TINKER_LOG(options.logger, info, slots[model.index].name, " leaves to make room");
+    job.leaving.push_back(std::exchange(slots[model.index].resident, {}));
+  }
+  is_loading = true;
+  Promise<ResidentPtr> promise(loop);
+  // Nobody waits for what `then` gives: `end` answers.
+  [[maybe_unused]] const auto ended =
+      promise.future().then([weak = weak_from_this(), index](Result<ResidentPtr> loaded) {
+        if (const auto self = weak.lock()) self->end(index, std::move(loaded));
+      });
+  workers->post([job = std::move(job), promise = std::move(promise)]() mutable {
+    promise.set(load_model(std::move(job)));
+  });
+  return {};
+}
+
+void ModelRegistry::Impl::end(std::size_t index, Result<ResidentPtr> loaded) {
+  is_loading = false;
+  auto& slot = slots[index];
+  if (loaded.ok()) {
+    slot.resident = *std::move(loaded);
+    TINKER_LOG(options.logger, info, slot.name, " is loaded");
+    answer(slot, lease(slot));
+  } else {
+    TINKER_LOG(options.logger, warn, loaded.error().to_string());
+    answer(slot, loaded.error());
+  }
+  load_next();
+}
+
+void ModelRegistry::Impl::answer(Slot& slot, const Result<LoadedPtr>& result) {
+  for (auto& waiter : std::exchange(slot.waiters, {})) waiter.set(result);
+}
+
+/// Bytes that are free. Caches take theirs little by little, so they count in full from the
+/// beginning.
+std::size_t ModelRegistry::Impl::room() const {
+  std::size_t taken = 0;
+  std::size_t caches = 0;
+  for (const auto& slot : slots) {
+    taken += slot.resident ? slot.resident->bytes : 0;
+    caches += slot.resident ? slot.resident->cache_bytes : 0;
+  }
+  const std::size_t machine = engine::available_memory();
+  const std::size_t left = machine - std::min(machine, caches);
+  if (options.memory_bytes == 0) return left;
+  return std::min(left, options.memory_bytes - std::min(options.memory_bytes, taken));
+}
+
+std::vector<IdleModel> ModelRegistry::Impl::idle() const {
+  std::vector<IdleModel> out;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto& resident = slots[i].resident;
+    if (!resident || !slots[i].lease.expired()) continue;
+    out.push_back({.index = i, .bytes = resident->bytes, .idle_since = resident->idle_since});
+  }
+  return out;
+}
+
+Result<void> ModelRegistry::Impl::check_fits(const Slot& slot, std::size_t available) const {
+  auto checked = engine::check_room(slot.name, slot.need.least(), available);
+  if (checked.ok() || options.memory_bytes == 0) return checked;
+  Error error = checked.error();
+  error.message += base::concat(" of the ", options.memory_bytes >> 20U, " MiB for models");
+  return error;
+}
+
+ModelRegistry::ModelRegistry(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ModelRegistry::~ModelRegistry() = default;
+
+Result<std::unique_ptr<ModelRegistry>> ModelRegistry::create(std::shared_ptr<async::EventLoop> loop,
+                                                             std::shared_ptr<Executor> workers,
+                                                             RegistryOptions options) {
+  auto impl = std::make_shared<Impl>(std::move(loop), std::move(workers), std::move(options));
+  TINKER_TRY(impl->add_models());
+  return std::unique_ptr<ModelRegistry>(new ModelRegistry(std::move(impl)));
+}
+
+std::vector<SupportedModel> ModelRegistry::capabilities() const {
+  std::vector<SupportedModel> out;
+  for (const auto& [facts, slot] : impl_->offers) {
+    out.push_back({.model_name = facts.name,
+                   .max_context_length = facts.max_context_length,
+                   .trainable = true,
+                   .sampleable = true});
+  }
+  return out;
+}
+
+Result<ModelFacts> ModelRegistry::facts(std::string_view name) const {
+  TINKER_TRY(const auto* const offer, impl_->find(name));
+  return offer->facts;
+}
+
+Task<LoadedPtr> ModelRegistry::acquire(std::string name) {
+  TINKER_CO_TRY(const auto* const offer, impl_->find(name));
+  auto loaded = async::until(impl_->want(offer->slot));
+  co_return co_await loaded;  // the registry may be gone then
+}
+
+std::size_t ModelRegistry::loaded_bytes() const noexcept {
+  std::size_t out = 0;
+  for (const auto& slot : impl_->slots) out += slot.resident ? slot.resident->bytes : 0;
+  return out;
+}
+
+std::vector<std::string> ModelRegistry::loaded() const {
+  std::vector<std::string> out;
+  for (const auto& [facts, slot] : impl_->offers) {
+    if (impl_->slots[slot].resident) out.push_back(facts.name);
+  }
+  return out;
+}
+
+}  // namespace tinker::server

@@ -21,18 +21,20 @@
 
 namespace tinker::server {
 
-/// A base model in memory. Who holds it keeps it there.
+/// A base model in memory. Who holds it keeps it there; a copy of `engine` alone does not.
 struct LoadedModel {
   Engine engine;
-  std::optional<Tokenizer> tokenizer;  ///< Stop strings need one.
-  std::size_t bytes = 0;               ///< What the weights take.
+  std::optional<Tokenizer> tokenizer = {};  ///< Stop strings need one.
+  std::size_t bytes = 0;                    ///< What the weights take.
 };
 
 /// What is known of a model without loading it.
 struct ModelFacts {
   std::string name = {};
-  std::string arch = {};          ///< "qwen3"
-  std::string tokenizer_id = {};  ///< What clients look up at the hub, or a folder on this machine.
+  std::string arch = {};  ///< "qwen3"
+  /// A folder on this machine that transformers reads, else a repository of the hub; empty where
+  /// neither is known.
+  std::string tokenizer_id = {};
   std::int64_t max_context_length = 0;
 };
 
@@ -41,16 +43,18 @@ struct RegistryOptions {
   std::size_t memory_bytes = 0;  ///< 0: what the machine has left.
   std::size_t threads = 0;
   EnginePrecision precision = EnginePrecision::bf16;
+  std::filesystem::path hub_cache = {};  ///< Empty: that of the Python tools.
   Logger logger = {};
 };
 
-/// The base models of a server. They are loaded on first use; several names of one source share one
-/// engine. When memory is short the one that was idle longest leaves; what does not fit even so is
-/// refused with both numbers before it is begun. Loop thread only.
+/// The base models of a server. They are loaded on first use, one after the other; several names of
+/// one source share an engine. When memory is short the one that was idle longest leaves; what does
+/// not fit even so is refused with both numbers before it is begun. Loop thread only; what
+/// `acquire` gave may be dropped on any thread.
 class ModelRegistry {
  public:
   /// Reads what the sources say of themselves; fails, naming the model, for a source that is not
-  /// there or not understood.
+  /// there or not understood. Blocks.
   static Result<std::unique_ptr<ModelRegistry>> create(std::shared_ptr<async::EventLoop> loop,
                                                        std::shared_ptr<Executor> workers,
                                                        RegistryOptions options);
@@ -61,15 +65,19 @@ class ModelRegistry {
   [[nodiscard]] std::vector<SupportedModel> capabilities() const;
   /// Fails with `not_found`; the message lists what there is.
   [[nodiscard]] Result<ModelFacts> facts(std::string_view name) const;
-  /// Loads it, or joins the load that is under way.
+  /// Loads it, or joins the load that is under way, which goes on when this is cancelled. Fails as
+  /// `facts` and `Engine::load` do, and with `invalid_argument` when memory is short; the next call
+  /// tries again.
   async::Task<std::shared_ptr<LoadedModel>> acquire(std::string name);
+  /// What the models that are loaded may take: weights and caches.
   [[nodiscard]] std::size_t loaded_bytes() const noexcept;
+  /// Names of the models that are loaded, also idle ones.
   [[nodiscard]] std::vector<std::string> loaded() const;
 
  private:
   struct Impl;
-  explicit ModelRegistry(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit ModelRegistry(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // loads that end later ask whether it is still there
 };
 
 }  // namespace tinker::server

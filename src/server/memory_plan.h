@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "engine/model_config.h"
+
+namespace tinker::server {
+
+/// Bytes that a model takes, known before it is loaded.
+struct MemoryNeed {
+  std::size_t weights = 0;
+  std::size_t least_cache = 0;    ///< Keys and values of 2048 tokens, or of a shorter context.
+  std::size_t context_cache = 0;  ///< Those of a whole context.
+
+  /// With less than this it is not loaded.
+  [[nodiscard]] std::size_t least() const noexcept { return weights + least_cache; }
+};
+MemoryNeed memory_need(const engine::ModelConfig& config, const engine::Kernels& kernels);
+
+/// The limit of a model's cache where `room` bytes are free before it is loaded: a quarter of what
+/// the weights leave, at most 1 GiB or, if that is more, a whole context. Requires
+/// `room >= need.least()`.
+std::size_t cache_share(const MemoryNeed& need, std::size_t room);
+
+/// A loaded model that nobody uses.
+struct IdleModel {
+  std::size_t index = 0;  ///< Whatever the caller calls it.
+  std::size_t bytes = 0;
+  std::uint64_t idle_since = 0;  ///< On a clock that only orders.
+};
+
+/// Those that leave so that `needed` bytes fit where `room` are free: the ones that were idle
+/// longest. All of them if that is not enough.
+std::vector<IdleModel> choose_leaving(std::size_t needed,
+                                      std::size_t room,
+                                      std::vector<IdleModel> idle);
+
+}  // namespace tinker::server
