@@ -14,6 +14,7 @@ int run(int argc, char** argv) {
   int status = tinker::cli::kOk;
   tinker::cli::add_bench_command(app, status);
   tinker::cli::add_convert_command(app, status);
+  tinker::cli::add_serve_command(app, status);
   tinker::cli::add_tokenize_command(app, status);
   tinker::cli::add_version_command(app, status);
   tinker::cli::add_wire_command(app, status);

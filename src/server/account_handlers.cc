@@ -131,36 +131,19 @@ async::Task<BillingUsageResponse> billing_usage(Call call, GetBillingUsageReques
 
 async::Task<CurrentCheckpointStorageUsageResponse> storage_usage(
     Call call, GetCurrentCheckpointStorageUsageRequest query) {
-  struct Sum {
-    std::int64_t count = 0;
-    std::int64_t bytes = 0;
-  };
-  using Sums = std::map<std::string, Sum>;
-  auto stored = call.service->disk.run([owner = call.caller.owner](Store& store) -> Result<Sums> {
-    constexpr std::int64_t kPage = 1000;
-    Sums out;
-    for (PageRange range = {.limit = kPage}; true; range.offset += kPage) {
-      TINKER_TRY(const auto page, store.list_checkpoints(owner, range));
-      for (const auto& checkpoint : page.items) {
-        TINKER_TRY(const auto run, store.find_run(checkpoint.run_id));
-        Sum& sum = out[run ? run->project_id : std::string()];
-        ++sum.count;
-        sum.bytes += checkpoint.size_bytes;
-      }
-      if (std::ssize(page.items) < kPage) return out;
-    }
-  });
+  auto stored = call.service->disk.run(
+      [owner = call.caller.owner](Store& store) { return store.storage_by_project(owner); });
   auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(const auto sums, co_await wait);
+  TINKER_CO_TRY(const auto projects, co_await wait);
   CurrentCheckpointStorageUsageResponse out;
-  for (const auto& [project, sum] : sums) {
+  for (const auto& [project, storage] : projects) {
     if (query.project_id && *query.project_id != project) continue;
     out.data.push_back({.project_id = unless_empty(project),
                         .org_user_urn = call.caller.owner,
                         .user_name = call.caller.name,
-                        .checkpoint_count = sum.count,
-                        .size_bytes = sum.bytes,
-                        .size_gigabytes = static_cast<double>(sum.bytes) / kBytesOfGigabyte});
+                        .checkpoint_count = storage.count,
+                        .size_bytes = storage.bytes,
+                        .size_gigabytes = static_cast<double>(storage.bytes) / kBytesOfGigabyte});
   }
   co_return out;
 }

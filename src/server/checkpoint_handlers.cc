@@ -253,12 +253,10 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
   auto stored = call.service->disk.run(
       [from = source.path(), run, expires](Store& store) -> Result<TinkerPath> {
         TINKER_TRY(const auto known, store.find_run(run.run_id));
-        const TinkerPath there = {run.run_id, from.kind, from.name};
-        if (known) {
+        if (known && known->owner == run.owner) {  // a repeat
+          const TinkerPath there = {run.run_id, from.kind, from.name};
           TINKER_TRY(const auto copy, store.find_checkpoint(there));
           if (copy) return there;
-        } else {
-          TINKER_TRY(store.add_run(run));
         }
         TINKER_TRY(const auto copy, store.copy_checkpoint(from, run, expires));
         return copy.path();

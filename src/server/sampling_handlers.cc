@@ -160,7 +160,11 @@ async::Task<CreateSamplingSessionResponse> create_sampling_session(
   auto stored =
       call.service->disk.run([record](Store& store) { return store.add_sampler(record); });
   auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(co_await wait);
+  // A repeat may have been faster, or this one may have been accepted before the server was started
+  // again.
+  if (auto added = co_await wait; !added.ok() && added.error().code != ErrorCode::conflict) {
+    co_return added.error();
+  }
   session->samplers.emplace(number, record.sampler_id);
   if (!call.service->samplers.find(record.sampler_id)) {
     call.service->samplers.add(record, std::nullopt, session->scope);

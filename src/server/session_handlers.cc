@@ -23,19 +23,6 @@ Result<PageRange> page_of(std::int64_t limit, std::int64_t offset) {
   return PageRange{.limit = std::min(limit, kMaxPage), .offset = offset};
 }
 
-bool has_status(const SessionRecord& record, const SessionStatusQuery& query) {
-  if (std::holds_alternative<ActiveSessionStatusQuery>(query)) {
-    return !record.finish_reason && !record.has_expired;
-  }
-  if (std::holds_alternative<CancelledSessionStatusQuery>(query)) return record.has_expired;
-  if (const auto* finished = std::get_if<ClientFinishedSessionStatusQuery>(&query)) {
-    return record.finish_reason &&
-           (!finished->reasons || std::ranges::find(*finished->reasons, *record.finish_reason) !=
-                                      finished->reasons->end());
-  }
-  return false;  // a session as a whole does not fail here
-}
-
 ClientSessionFinishReason reason_of(SessionFinishReason reason) {
   switch (reason) {
     case SessionFinishReason::success: return ClientSessionFinishSuccess();
@@ -165,63 +152,44 @@ async::Task<SessionSearchResponse> search_sessions(Call call, SessionSearchReque
                         .display_name = std::move(request.display_name),
                         .user_metadata = std::move(request.user_metadata),
                         .project_ids = std::move(request.project_ids),
-                        .limit = request.limit};
+                        .limit = request.limit,
+                        .statuses = std::move(request.statuses)};
   if (request.cursor) {
     query.after = {request.cursor->last_created_at.instant(), request.cursor->last_session_id};
   }
   struct Found {
-    SessionRecord record;
-    std::int64_t checkpoints = 0;
-    std::int64_t bytes = 0;
+    std::vector<SessionRecord> sessions = {};
+    std::vector<Storage> storage = {};
   };
-  struct Page {
-    std::vector<Found> items = {};
-    bool has_more = false;
-  };
-  // Statuses are looked at here, page by page, until enough are found.
-  auto stored = call.service->disk.run(
-      [query, statuses = request.statuses](Store& store) mutable -> Result<Page> {
-        Page out;
-        while (true) {
-          TINKER_TRY(const auto some, store.search_sessions(query));
-          for (const auto& record : some) {
-            query.after = {record.created_at, record.session_id};
-            const auto fits = [&](const auto& status) { return has_status(record, status); };
-            if (statuses && std::ranges::none_of(*statuses, fits)) continue;
-            if (std::ssize(out.items) == query.limit) {
-              out.has_more = true;
-              return out;
-            }
-            Found found = {.record = record};
-            TINKER_TRY(const auto runs, store.run_ids_of_session(record.session_id));
-            for (const auto& run : runs) {
-              TINKER_TRY(const auto checkpoints, store.checkpoints_of_run(run));
-              for (const auto& checkpoint : checkpoints) {
-                ++found.checkpoints;
-                found.bytes += checkpoint.size_bytes;
-              }
-            }
-            out.items.push_back(std::move(found));
-          }
-          if (std::ssize(some) < query.limit) return out;
-        }
-      });
+  auto stored = call.service->disk.run([query](Store& store) mutable -> Result<Found> {
+    ++query.limit;  // to see whether there are more
+    Found out;
+    TINKER_TRY(out.sessions, store.search_sessions(query));
+    for (const auto& session : out.sessions) {
+      TINKER_TRY(const auto storage, store.storage_of_session(session.session_id));
+      out.storage.push_back(storage);
+    }
+    return out;
+  });
   auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(const auto page, co_await wait);
+  TINKER_CO_TRY(auto found, co_await wait);
   SessionSearchResponse out;
-  for (const auto& found : page.items) {
-    out.sessions.push_back({.session_id = found.record.session_id,
-                            .created_at = found.record.created_at,
-                            .owner = found.record.owner,
-                            .project_id = found.record.project_id,
-                            .status = status_of_session(found.record),
-                            .checkpoints_count = found.checkpoints,
-                            .display_name = found.record.display_name,
-                            .user_metadata = found.record.user_metadata,
-                            .checkpoint_storage_bytes = found.bytes});
+  const bool has_more = std::ssize(found.sessions) > request.limit;
+  if (has_more) found.sessions.pop_back();
+  for (std::size_t i = 0; i < found.sessions.size(); ++i) {
+    const auto& record = found.sessions[i];
+    out.sessions.push_back({.session_id = record.session_id,
+                            .created_at = record.created_at,
+                            .owner = record.owner,
+                            .project_id = record.project_id,
+                            .status = status_of_session(record),
+                            .checkpoints_count = found.storage[i].count,
+                            .display_name = record.display_name,
+                            .user_metadata = record.user_metadata,
+                            .checkpoint_storage_bytes = found.storage[i].bytes});
   }
-  if (page.has_more) {
-    const auto& last = page.items.back().record;
+  if (has_more) {
+    const auto& last = found.sessions.back();
     out.next_cursor =
         SessionSearchCursor{.last_created_at = last.created_at, .last_session_id = last.session_id};
   }

@@ -1,0 +1,282 @@
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "server/access.h"
+#include "tinker/local_server.h"
+#include "tinker/version.h"
+#include "wire/json_writer.h"
+
+namespace tinker::cli {
+namespace {
+
+constexpr auto kDrain = std::chrono::seconds(30);
+
+struct ServeOptions {
+  std::vector<std::string> models = {};
+  std::vector<std::string> tokenizers = {};
+  std::vector<std::string> flags = {};
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;
+  std::string unix_socket = {};
+  std::string data_dir = {};
+  std::string api_key_file = {};
+  std::string tls_cert = {};
+  std::string tls_key = {};
+  std::size_t threads = 0;
+  CLI::AsSizeValue::result_t memory = 0;
+  EnginePrecision precision = EnginePrecision::bf16;
+  bool json = false;
+};
+
+/// "NAME=VALUE" as its two parts.
+Result<std::pair<std::string, std::string>> split(std::string_view option, std::string_view text) {
+  const auto at = text.find('=');
+  if (at == std::string_view::npos || at == 0) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = base::concat(option, ": expected NAME=VALUE, found '", text, "'")};
+  }
+  return std::pair(std::string(text.substr(0, at)), std::string(text.substr(at + 1)));
+}
+
+Result<std::vector<ServedModel>> models_of(const ServeOptions& options) {
+  std::vector<ServedModel> out;
+  for (const auto& text : options.models) {
+    if (text.find('=') == std::string::npos) {
+      out.push_back({.name = text});  // from the cache of the Python tools
+      continue;
+    }
+    TINKER_TRY(auto pair, split("--model", text));
+    out.push_back({.name = std::move(pair.first), .source = std::move(pair.second)});
+  }
+  for (const auto& text : options.tokenizers) {
+    TINKER_TRY(const auto pair, split("--tokenizer", text));
+    bool is_known = false;
+    for (auto& model : out) {
+      if (model.name != pair.first) continue;
+      model.tokenizer = pair.second;
+      is_known = true;
+    }
+    if (!is_known) {
+      return Error{.code = ErrorCode::invalid_argument,
+                   .message = base::concat("--tokenizer: there is no model '", pair.first, "'")};
+    }
+  }
+  return out;
+}
+
+/// Keys from the file, else from TINKER_SERVER_KEYS, which has the same lines.
+Result<std::vector<ServedKey>> keys_of(const ServeOptions& options) {
+  if (!options.api_key_file.empty()) return server::read_key_file(options.api_key_file);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread runs yet.
+  if (const char* text = std::getenv("TINKER_SERVER_KEYS")) return server::parse_key_file(text);
+  return std::vector<ServedKey>();
+}
+
+/// One event a line: as text for people, or as JSON.
+class Output {
+ public:
+  explicit Output(bool is_json) : is_json_(is_json) {}
+
+  void line(std::string_view level, std::string_view message) const {
+    if (!is_json_) return write(base::concat(message, "\n"));
+    write(json("log", {{"level", level}, {"message", message}}));
+  }
+  void ready(const LocalServer& server,
+             const std::vector<ServedModel>& models,
+             bool has_keys) const {
+    const std::string pid = std::to_string(::getpid());
+    if (is_json_) {
+      return write(json(
+          "ready", {{"url", server.base_url()}, {"data_dir", server.data_dir().string()}}, pid));
+    }
+    std::string names;
+    for (const auto& model : models) names += base::concat(names.empty() ? "" : ", ", model.name);
+    write(base::concat(
+        "tinker ",
+        version(),
+        " serves ",
+        names,
+        "\n\n  url      ",
+        server.base_url(),
+        "\n  key      ",
+        has_keys ? "one of your key file" : "any that begins with tml-, for instance tml-local",
+        "\n  data     ",
+        server.data_dir().string(),
+        "\n  process  ",
+        pid,
+        "\n\n  export TINKER_BASE_URL=",
+        server.base_url(),
+        has_keys ? "" : " TINKER_API_KEY=tml-local",
+        "\n\nCtrl-C stops it.\n"));
+  }
+
+ private:
+  using Members = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+  static std::string json(std::string_view event, Members members, std::string_view pid = {}) {
+    wire::JsonWriter writer(wire::NonFinite::refuse);
+    writer.begin_object();
+    writer.key("event");
+    writer.string(event);
+    for (const auto& [name, value] : members) {
+      writer.key(name);
+      writer.string(value);
+    }
+    writer.end_object();
+    std::string out = std::move(writer).take();
+    if (!pid.empty()) out.insert(out.size() - 1, base::concat(",\"pid\":", pid));
+    return out + "\n";
+  }
+  void write(const std::string& text) const {
+    const std::lock_guard lock(mutex_);
+    std::cout << text << std::flush;
+  }
+
+  bool is_json_;
+  mutable std::mutex mutex_ = {};
+};
+
+std::string_view level_name(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug: return "debug";
+    case LogLevel::info: return "info";
+    case LogLevel::warn: return "warning";
+    case LogLevel::error: return "error";
+  }
+  return "error";
+}
+
+/// The signals that end a server or make it read its certificate again; blocked in all threads.
+sigset_t wanted_signals() {
+  sigset_t out;
+  sigemptyset(&out);
+  sigaddset(&out, SIGINT);
+  sigaddset(&out, SIGTERM);
+  sigaddset(&out, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &out, nullptr);
+  return out;
+}
+
+/// Until a signal says stop. Yields the exit status.
+int wait_for_end(const LocalServer& server, const sigset_t& signals, const Output& output) {
+  while (true) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (signal == SIGHUP) {
+      const auto reloaded = server.reload_certificates();
+      output.line(reloaded.ok() ? "info" : "error",
+                  reloaded.ok() ? "certificates read again" : reloaded.error().to_string());
+      continue;
+    }
+    output.line("info", base::concat("stopping: what runs has ", kDrain.count(), " s to finish"));
+    const auto stopped = server.stop(kDrain);
+    if (!stopped.ok()) output.line("error", stopped.error().to_string());
+    return signal == SIGINT ? kInterrupted : stopped.ok() ? kOk : kRefused;
+  }
+}
+
+Result<LocalServerOptions> server_options(const ServeOptions& options, const Output& output) {
+  LocalServerOptions out = {.data_dir = options.data_dir,
+                            .host = options.host,
+                            .port = options.port,
+                            .unix_socket = options.unix_socket,
+                            .tls_certificate = options.tls_cert,
+                            .tls_key = options.tls_key,
+                            .threads = options.threads,
+                            .memory_bytes = static_cast<std::size_t>(options.memory),
+                            .precision = options.precision};
+  TINKER_TRY(out.models, models_of(options));
+  TINKER_TRY(out.keys, keys_of(options));
+  for (const auto& text : options.flags) {
+    TINKER_TRY(auto pair, split("--flag", text));
+    out.flags.insert(std::move(pair));
+  }
+  out.logger =
+      Logger([&output](LogLevel level,
+                       std::string_view message) { output.line(level_name(level), message); },
+             LogLevel::info);
+  return out;
+}
+
+Result<int> serve(const ServeOptions& options, const Output& output) {
+  const sigset_t signals = wanted_signals();  // before any thread starts
+  TINKER_TRY(auto prepared, server_options(options, output));
+  const auto models = prepared.models;
+  const bool has_keys = !prepared.keys.empty();
+  const bool is_plain = prepared.tls_certificate.empty();
+  const bool is_open = !server::is_loopback_host(prepared.host) && prepared.unix_socket.empty();
+  TINKER_TRY(const auto server, LocalServer::start(std::move(prepared)));
+  output.ready(server, models, has_keys);
+  if (is_open && is_plain) {
+    output.line("warning",
+                "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "
+                "front that has them");
+  }
+  return wait_for_end(server, signals, output);
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& status) {
+  auto* const command =
+      app.add_subcommand("serve", "Serve models on this machine to any Tinker client.");
+  const auto options = std::make_shared<ServeOptions>();
+  command
+      ->add_option("-m,--model",
+                   options->models,
+                   "NAME=PATH of a Hugging Face folder or GGUF file, "
+                   "NAME=random:LAYERSxDIM,vocab=N, or the id of a model "
+                   "in the cache of the Python tools; repeatable")
+      ->required();
+  command->add_option(
+      "--tokenizer", options->tokenizers, "NAME=PATH: another tokenizer for a model; repeatable");
+  command->add_option("--host", options->host, "Address to listen at; any but loopback needs keys")
+      ->capture_default_str();
+  command->add_option("-p,--port", options->port, "Port; 0 takes a free one")
+      ->capture_default_str();
+  command->add_option("--unix-socket", options->unix_socket, "Listen at a Unix socket instead");
+  command->add_option("--data-dir",
+                      options->data_dir,
+                      "Folder of checkpoints and catalogue; absent: a temporary one");
+  command
+      ->add_option("--memory",
+                   options->memory,
+                   "For models and their work, such as 8GB; absent: what the machine has")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--threads", options->threads, "Of the engine; 0: one for each processor")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--dtype", options->precision, "bf16 or f32: number format of the matrix products")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, EnginePrecision>{
+          {"bf16", EnginePrecision::bf16}, {"f32", EnginePrecision::f32}}))
+      ->default_str("bf16");
+  command->add_option("--api-key-file",
+                      options->api_key_file,
+                      "Lines 'OWNER KEY'; absent: TINKER_SERVER_KEYS, or no keys");
+  command->add_option(
+      "--tls-cert", options->tls_cert, "Certificate chain (PEM); SIGHUP reads it again");
+  command->add_option("--tls-key", options->tls_key, "Its private key (PEM)");
+  command->add_option("--flag",
+                      options->flags,
+                      "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
+  command->add_flag("--json", options->json, "Write events as JSON, one a line");
+  command->callback([options, &status] {
+    const Output output(options->json);
+    const auto result = serve(*options, output);
+    if (!result.ok()) std::cerr << "tinker serve: " << result.error().to_string() << '\n';
+    status = result.ok() ? *result : kRefused;
+  });
+}
+
+}  // namespace tinker::cli
