@@ -12,6 +12,9 @@ namespace {
 using base::concat;
 
 constexpr std::int64_t kVersion = 1;
+constexpr std::chrono::seconds kMinTtl = std::chrono::hours(1);
+constexpr std::chrono::seconds kMaxTtl = std::chrono::years(10);
+constexpr std::size_t kMaxNameBytes = 255;
 
 // Instants are microseconds since the epoch, never is the largest of them; lists, maps and configs
 // are JSON as on the wire.
@@ -87,6 +90,35 @@ const std::filesystem::path& Store::folder() const noexcept {
 }
 const std::string& Store::secret() const noexcept {
   return parts_->data.secret();
+}
+
+Result<void> Store::check_name(std::string_view name) {
+  const auto is_allowed = [](char c) {
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  const bool is_short = name.size() <= kMaxNameBytes;
+  if (!name.empty() && is_short && name != "." && name != ".." &&
+      std::ranges::all_of(name, is_allowed)) {
+    return {};
+  }
+  return Error{
+      .code = ErrorCode::invalid_argument,
+      .message = concat("expected a name of 1 to ",
+                        kMaxNameBytes,
+                        " letters, digits, '.', '_' and '-', found ",
+                        is_short ? concat("'", name, "'") : concat(name.size(), " bytes"))};
+}
+
+Result<void> Store::check_ttl(std::int64_t seconds) {
+  if (kMinTtl.count() <= seconds && seconds <= kMaxTtl.count()) return {};
+  return Error{.code = ErrorCode::invalid_argument,
+               .message = concat("expected ttl_seconds from ",
+                                 kMinTtl.count(),
+                                 " (1 hour) to ",
+                                 kMaxTtl.count(),
+                                 " (10 years), found ",
+                                 seconds)};
 }
 
 /// Makes the tables of a new catalogue. An old one must be whole and of our version.

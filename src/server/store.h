@@ -118,7 +118,7 @@ class Store {
   Result<CheckpointPlace> begin_checkpoint();
   /// Takes a folder that is complete and on the disk into the catalogue. Sets the record's size,
   /// folder and `created_at`. With `overwrite`, what had the name goes; without, fails with
-  /// `conflict` if there is any. If it fails, the folder is gone, or goes at the next open.
+  /// `conflict` if there is any. If it fails, the folder is gone, or goes with the next sweep.
   Result<CheckpointRecord> commit_checkpoint(CheckpointRecord record,
                                              const CheckpointPlace& place,
                                              bool overwrite);
@@ -140,7 +140,7 @@ class Store {
   Result<CheckpointRecord> copy_checkpoint(const TinkerPath& from,
                                            const RunRecord& to,
                                            std::optional<Instant> expires_at);
-  /// Removes what has expired; yields the paths.
+  /// Removes what has expired, and what failed commits left; yields the paths of the former.
   Result<std::vector<TinkerPath>> sweep();
 
   // ---- what happened ----

@@ -16,9 +16,6 @@ namespace {
 
 using base::concat;
 
-constexpr std::chrono::seconds kMinTtl = std::chrono::hours(1);
-constexpr std::chrono::seconds kMaxTtl = std::chrono::years(10);
-constexpr std::size_t kMaxNameBytes = 255;
 constexpr Instant kNever = Instant::max();
 
 std::optional<Instant> read_expiry(Row& row) {
@@ -144,37 +141,6 @@ Result<std::optional<std::string>> Store::Parts::put_checkpoint(CheckpointRecord
   return replaced;
 }
 
-// ---- Names and times
-
-Result<void> Store::check_name(std::string_view name) {
-  const auto is_allowed = [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  const bool is_short = name.size() <= kMaxNameBytes;
-  if (!name.empty() && is_short && name != "." && name != ".." &&
-      std::ranges::all_of(name, is_allowed)) {
-    return {};
-  }
-  return Error{
-      .code = ErrorCode::invalid_argument,
-      .message = concat("expected a name of 1 to ",
-                        kMaxNameBytes,
-                        " letters, digits, '.', '_' and '-', found ",
-                        is_short ? concat("'", name, "'") : concat(name.size(), " bytes"))};
-}
-
-Result<void> Store::check_ttl(std::int64_t seconds) {
-  if (kMinTtl.count() <= seconds && seconds <= kMaxTtl.count()) return {};
-  return Error{.code = ErrorCode::invalid_argument,
-               .message = concat("expected ttl_seconds from ",
-                                 kMinTtl.count(),
-                                 " (1 hour) to ",
-                                 kMaxTtl.count(),
-                                 " (10 years), found ",
-                                 seconds)};
-}
-
 // ---- New ones
 
 Result<CheckpointPlace> Store::begin_checkpoint() {
@@ -201,8 +167,10 @@ Result<CheckpointRecord> Store::commit_checkpoint(CheckpointRecord record,
     abandon_checkpoint(place);
     return std::move(replaced).error();
   }
-  // If this fails, the disk may have the row or not, so the folder stays until the next open.
-  TINKER_TRY(transaction->commit());
+  if (auto committed = transaction->commit(); !committed) {
+    parts_->doubtful_folders.push_back(place.name);
+    return committed.error();
+  }
   if (*replaced) parts_->release_folder(**replaced);
   return record;
 }
@@ -316,7 +284,14 @@ Result<std::vector<TinkerPath>> Store::sweep() {
                                      {now}),
                       read_expired));
   TINKER_TRY(database.run("DELETE FROM checkpoints WHERE expires_at <= ?", {now}));
+  const bool has_doubts = !parts_->doubtful_folders.empty();
+  if (has_doubts) {
+    TINKER_TRY(database.execute("PRAGMA user_version = 1"));  // something to write
+  }
   TINKER_TRY(transaction.commit());
+  for (const auto& folder : std::exchange(parts_->doubtful_folders, {})) {
+    parts_->release_folder(folder);
+  }
   std::vector<TinkerPath> paths;
   for (const auto& [path, folder] : expired) {
     parts_->release_folder(folder);

@@ -21,6 +21,9 @@ struct Store::Parts {
   Database database;
   const Clock& clock;
   Rng rng = Rng::from_entropy();
+  /// Of records whose commit failed: the log on the disk may have them all the same. The next
+  /// commit overwrites that part of the log, then the folders can go.
+  std::vector<std::string> doubtful_folders = {};
 
   [[nodiscard]] Instant now() const {
     return std::chrono::floor<std::chrono::microseconds>(clock.wall_time());

@@ -169,9 +169,10 @@ TEST_F(StoreFolder, OnAFullDiskKeepsWhatItHas) {
     EXPECT_THAT(store_->find_checkpoint(kept.path()), IsOkAndHolds(kept));
   }
   EXPECT_THAT(store_->add_session({.session_id = "s"}), IsOk());
+  EXPECT_THAT(store_->sweep(), IsOkAndHolds(IsEmpty()));
+  EXPECT_THAT(folders(), ElementsAre(kept.folder));
   reopen();
   EXPECT_THAT(store_->find_checkpoint(kept.path()), IsOkAndHolds(kept));
-  EXPECT_THAT(folders(), ElementsAre(kept.folder));
 }
 
 TEST_F(StoreFolder, CannotBeMadeOnAFullDisk) {
@@ -222,97 +223,6 @@ TEST_F(StoreKilled, KeepsEveryCheckpointThatItAcknowledged) {
       EXPECT_EQ(fs::file_size(store_->folder_of(record) / "weights"), 10);
     }
     EXPECT_THAT(folders(), ::testing::SizeIs(5));
-  }
-}
-
-// ---- What happened
-
-class StoreEvents : public testing::StoreTest {
- protected:
-  std::vector<std::string> events(std::string_view owner,
-                                  std::chrono::seconds from,
-                                  std::chrono::seconds to,
-                                  std::string_view prefix = {}) {
-    std::vector<std::string> names;
-    for (const auto& entry : store_->audit(owner, start_ + from, start_ + to, prefix).value()) {
-      names.push_back(entry.event);
-    }
-    return names;
-  }
-  void add(std::chrono::seconds at, const std::string& event, const std::string& owner = "ada") {
-    store_->add_audit({.at = start_ + at, .owner = owner, .event = event}).value();
-  }
-
-  const Instant start_ = now();
-};
-
-TEST_F(StoreEvents, KeepAllThatAnAuditWantsToKnow) {
-  const AuditRecord entry = {
-      .at = now() + 1us, .owner = "ada", .event = "a_b", .details = {{"path", "tinker://'"}}};
-  store_->add_audit(entry).value();
-  reopen();
-
-  EXPECT_THAT(store_->audit("ada", now(), now() + 1s, ""), IsOkAndHolds(ElementsAre(entry)));
-}
-
-// PROTOCOL 9.35: from midnight to midnight.
-TEST_F(StoreEvents, AreFoundByTime) {
-  add(2s, "second");
-  add(1s, "first");
-  add(3s, "third");
-
-  EXPECT_THAT(events("ada", 0s, 9s), ElementsAre("first", "second", "third"));
-  EXPECT_THAT(events("ada", 1s, 3s), ElementsAre("first", "second"));
-  EXPECT_THAT(events("ada", 4s, 9s), IsEmpty());
-}
-
-TEST_F(StoreEvents, AreFoundByOwnerAndByTheBeginningOfTheirNames) {
-  add(1s, "checkpoint_read");
-  add(2s, "project_set");
-  add(3s, "checkpoint_read", "bob");
-
-  EXPECT_THAT(events("ada", 0s, 9s, "checkpoint_"), ElementsAre("checkpoint_read"));
-  EXPECT_THAT(events("ada", 0s, 9s, "%"), IsEmpty());
-  EXPECT_THAT(events("bob", 0s, 9s), ElementsAre("checkpoint_read"));
-}
-
-// PROTOCOL 9.36
-TEST_F(StoreEvents, SumUsageByHour) {
-  using Kind = UsageRecord::Kind;
-  const UsageRecord first = {
-      .hour = start_ + 5min, .owner = "ada", .session_id = "s", .base_model = "m", .count = 3};
-  auto same_hour = first;
-  same_hour.hour = start_ + 59min;
-  auto next_hour = first;
-  next_hour.hour = start_ + 60min;
-  auto other_kind = first;
-  other_kind.kind = Kind::sampling_prefill_cached;
-  store_->add_usage(std::vector{first, other_kind}).value();
-  store_->add_usage(std::vector{same_hour, next_hour}).value();
-  reopen();
-
-  auto summed = first;
-  summed.hour = start_;
-  summed.count = 6;
-  next_hour.hour = start_ + 1h;
-  other_kind.hour = start_;
-  EXPECT_THAT(store_->usage("ada", start_, start_ + 2h),
-              IsOkAndHolds(ElementsAre(other_kind, summed, next_hour)));
-  EXPECT_THAT(store_->usage("ada", start_ + 1h, start_ + 2h), IsOkAndHolds(ElementsAre(next_hour)));
-  EXPECT_THAT(store_->usage("bob", start_, start_ + 2h), IsOkAndHolds(IsEmpty()));
-}
-
-TEST_F(StoreEvents, KeepUsageOfEveryKind) {
-  using Kind = UsageRecord::Kind;
-  for (const auto kind : {Kind::training,
-                          Kind::sampling_prefill,
-                          Kind::sampling_prefill_cached,
-                          Kind::sampling_sample,
-                          Kind::checkpoint}) {
-    const UsageRecord usage = {.hour = start_, .owner = "ada", .kind = kind, .count = 1};
-    store_->add_usage({&usage, 1}).value();
-    EXPECT_THAT(store_->usage("ada", start_, start_ + 1h),
-                IsOkAndHolds(::testing::Contains(usage)));
   }
 }
 
