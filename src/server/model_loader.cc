@@ -37,13 +37,9 @@ Result<std::shared_ptr<ResidentModel>> load(LoadJob& job) {
   TINKER_TRY(auto tokenizer, load_tokenizer(job));
   if (tokenizer) job.engine.token_bytes = tokenizer->token_bytes();
   TINKER_TRY(auto engine, Engine::load(source.path, job.engine));
-  return std::shared_ptr<ResidentModel>(
-      new ResidentModel{.model = {.engine = std::move(engine),
-                                  .tokenizer = std::move(tokenizer),
-                                  .bytes = job.weight_bytes},
-                        .bytes = job.weight_bytes + job.engine.cache_bytes,
-                        .cache_bytes = job.engine.cache_bytes,
-                        .scratch = source.scratch});
+  LoadedModel model = {
+      .engine = std::move(engine), .tokenizer = std::move(tokenizer), .bytes = job.weight_bytes};
+  return std::make_shared<ResidentModel>(source.scratch, std::move(model), job.engine.cache_bytes);
 }
 
 }  // namespace

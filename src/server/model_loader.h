@@ -14,12 +14,15 @@ namespace tinker::server {
 
 /// A model in memory, whether somebody uses it or not.
 struct ResidentModel {
+  /// The engine may read its files again, so it goes first.
+  std::shared_ptr<const ScratchFolder> scratch = {};
   LoadedModel model;
-  std::size_t bytes = 0;  ///< What it may take, with its cache.
   std::size_t cache_bytes = 0;
-  std::shared_ptr<const ScratchFolder> scratch = {};  ///< The engine may read its files again.
   /// When the last user dropped it, on a clock that only orders.
   std::atomic<std::uint64_t> idle_since = 0;
+
+  /// What it may take.
+  [[nodiscard]] std::size_t bytes() const noexcept { return model.bytes + cache_bytes; }
 };
 
 /// A load for a worker.

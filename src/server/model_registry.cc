@@ -72,8 +72,8 @@ struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
   Result<void> add(const ServedModel& model, SourceFinder& finder, const engine::Kernels& kernels);
   [[nodiscard]] Result<const Offer*> find(std::string_view name) const;
 
-  LoadedPtr lease(Slot& slot);
-  Future<LoadedPtr> want(std::size_t slot);
+  [[nodiscard]] LoadedPtr lease(Slot& slot) const;
+  Future<LoadedPtr> want(std::size_t index);
   void load_next();
   Result<void> begin(std::size_t index);
   void end(std::size_t index, Result<ResidentPtr> loaded);
@@ -140,7 +140,7 @@ Result<const Offer*> ModelRegistry::Impl::find(std::string_view name) const {
                                        names.empty() ? "none" : names)};
 }
 
-LoadedPtr ModelRegistry::Impl::lease(Slot& slot) {
+LoadedPtr ModelRegistry::Impl::lease(Slot& slot) const {
   auto out = slot.lease.lock();
   if (!out) slot.lease = out = make_lease(slot.resident, idle_clock);
   return out;
@@ -224,7 +224,7 @@ std::size_t ModelRegistry::Impl::room() const {
   std::size_t taken = 0;
   std::size_t caches = 0;
   for (const auto& slot : slots) {
-    taken += slot.resident ? slot.resident->bytes : 0;
+    taken += slot.resident ? slot.resident->bytes() : 0;
     caches += slot.resident ? slot.resident->cache_bytes : 0;
   }
   const std::size_t machine = engine::available_memory();
@@ -238,7 +238,7 @@ std::vector<IdleModel> ModelRegistry::Impl::idle() const {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto& resident = slots[i].resident;
     if (!resident || !slots[i].lease.expired()) continue;
-    out.push_back({.index = i, .bytes = resident->bytes, .idle_since = resident->idle_since});
+    out.push_back({.index = i, .bytes = resident->bytes(), .idle_since = resident->idle_since});
   }
   return out;
 }
@@ -286,7 +286,7 @@ Task<LoadedPtr> ModelRegistry::acquire(std::string name) {
 
 std::size_t ModelRegistry::loaded_bytes() const noexcept {
   std::size_t out = 0;
-  for (const auto& slot : impl_->slots) out += slot.resident ? slot.resident->bytes : 0;
+  for (const auto& slot : impl_->slots) out += slot.resident ? slot.resident->bytes() : 0;
   return out;
 }
 

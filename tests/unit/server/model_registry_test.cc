@@ -1,9 +1,13 @@
 #include "server/model_registry.h"
 
+#include <future>
+#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
 
+#include "async/asio_loop.h"
+#include "async/thread_pool.h"
 #include "async/virtual_loop.h"
 #include "server/random_source.h"
 #include "support/hub_files.h"
@@ -16,7 +20,6 @@ namespace tinker::server {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -291,6 +294,40 @@ TEST_F(ModelRegistryTest, MayGoBeforeItsModels) {
 
   EXPECT_THAT(sample(*model, {}), IsOk());
   EXPECT_THAT(model->engine.export_merged({}, files_.path("exported")), IsOk());
+}
+
+// On threads as a server has them, users drop models wherever they are.
+TEST(ModelRegistryOnThreads, LoadsOnWorkersAndLetsGoAnywhere) {
+  const auto loop = async::AsioLoop::create();
+  const auto workers = std::make_shared<async::ThreadPool>("test-worker", 2);
+  auto registry = ModelRegistry::create(loop,
+                                        workers,
+                                        {.models = {{.name = "a", .source = "random:1x128"},
+                                                    {.name = "b", .source = "random:2x128"}},
+                                         .memory_bytes = 2 * kMiB,
+                                         .threads = 1})
+                      .value();
+  std::thread thread([&loop] { loop->run(); });
+  const auto acquire = [&](const std::string& name) {
+    std::promise<Result<ModelPtr>> promise;
+    loop->post([&] {
+      async::run_detached(
+          std::shared_ptr<async::EventLoop>(loop),
+          std::make_shared<async::Scope>(),
+          registry->acquire(name),
+          [&promise](detail::Late<ModelPtr> late) { promise.set_value(*std::move(late)); });
+    });
+    return promise.get_future().get();
+  };
+
+  for (const auto* const name : {"a", "b", "a", "b"}) {
+    const auto model = acquire(name);
+    EXPECT_THAT(model, IsOk()) << name;
+    EXPECT_THAT(acquire(name), IsOk());
+  }
+
+  loop->stop();
+  thread.join();
 }
 
 /// Models of some 3 MiB, the cache included, in a memory for two of them.
