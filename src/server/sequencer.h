@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +19,14 @@ namespace tinker::server {
 /// Chunks of a batch arrive in any order and the first one last, so a pass above a missing number
 /// waits: until the number comes, until a barrier comes (the client sends one only when all that is
 /// below it was accepted or given up), or for `hold`. Barriers (optim_step, saves, loads) never
-/// wait. A number that arrives below one already started was given up by the client: it fails. Loop
-/// thread only.
+/// wait.
+///
+/// A number below one already started was given up by the client: it fails. Except a pass above
+/// every barrier that has started: that is the first chunk of a batch whose other chunks did not
+/// wait any longer. It starts at once, because gradients add up in any order.
+///
+/// A request that is refused for its content is submitted all the same, with a `start` that fails
+/// it: so it uses up its number (PROTOCOL 10.17). Loop thread only.
 class Sequencer {
  public:
   enum class Kind { pass, barrier };
@@ -32,7 +37,7 @@ class Sequencer {
     std::string payload_hash = {};
     std::string request_id = {};  ///< What it is called if it is new.
     /// Called once, when its turn has come: with nothing to go ahead, or with why it will not be
-    /// done. May be called inside `submit`.
+    /// done. May be called inside `submit`. May submit, close and destroy the sequencer.
     UniqueFunction<void(std::optional<Error>)> start = {};
   };
   struct Admission {
@@ -40,24 +45,28 @@ class Sequencer {
     bool is_duplicate = false;  ///< `start` was dropped; the id is the first one's.
   };
 
-  /// `first`: the number of the first request, 1, or 0 when creation is not a request of its own.
+  /// `next`: the number of the first request, 1, or 0 when creation is not a request of its own.
   Sequencer(std::shared_ptr<async::EventLoop> loop,
             std::int64_t next,
             std::chrono::nanoseconds hold);
+  /// Closes it.
   ~Sequencer();
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
+  /// The first one's id if `submission` repeats an earlier one (PROTOCOL 10.2): what `submit` would
+  /// say, without its effect. Fails as `submit` does.
+  [[nodiscard]] Result<std::optional<std::string>> find(const Submission& submission) const;
   /// Fails with `bad_request` when the number was used with another payload or type; 400, never
-  /// 409.
+  /// 409. After `close` fails with its reason.
   Result<Admission> submit(Submission submission);
   /// Ends all that waits with `reason`, and refuses what comes.
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class Impl;
+  std::shared_ptr<Impl> impl_;  // shared with the calls of `start`
 };
 
 }  // namespace tinker::server
