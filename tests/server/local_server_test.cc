@@ -1,0 +1,205 @@
+// Our own client against the embedded server, both real, over loopback.
+#include "tinker/local_server.h"
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+#include "tinker/testing/matchers.h"
+#include "tinker/tinker.h"
+
+namespace tinker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::IsError;
+using testing::IsOk;
+
+constexpr const char* kModel = "random:2x64,vocab=512";
+
+LocalServerOptions small_server(EnginePrecision precision = EnginePrecision::f32) {
+  return {.models = {{.name = "tiny", .source = kModel}}, .threads = 2, .precision = precision};
+}
+
+ServiceClient connect(const LocalServer& server, const std::string& key = "tml-local-test") {
+  return ServiceClient::connect({.base_url = server.base_url(), .api_key = Secret(key)}).value();
+}
+
+/// Eight tokens to learn by heart.
+std::vector<Datum> batch() {
+  return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
+}
+
+double train(const TrainingClient& trainer, int steps) {
+  double loss = 0;
+  for (int i = 0; i < steps; ++i) {
+    auto [gradients, update] =
+        trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
+    loss = gradients.get().value().loss().value();
+    update.get().value();
+  }
+  return loss;
+}
+
+double loss_of(const TrainingClient& trainer) {
+  return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
+}
+
+TEST(LocalServer, LowersTheLossOfATrainingRun) {
+  const auto server = LocalServer::start(small_server()).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+
+  const double before = loss_of(trainer);
+  train(trainer, 20);
+
+  EXPECT_LT(loss_of(trainer), 0.5 * before);
+}
+
+TEST(LocalServer, TakesTheStateUpWhereItWasBitForBit) {
+  const auto server = LocalServer::start(small_server()).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+  train(trainer, 3);
+  const auto saved = trainer.save_state("three").get().value();
+
+  const auto resumed =
+      service.create_training_client_from_state_with_optimizer(saved.path).get().value();
+
+  EXPECT_EQ(train(resumed, 3), train(trainer, 3));
+  EXPECT_EQ(loss_of(resumed), loss_of(trainer));
+}
+
+class SamplerAndTrainer : public ::testing::TestWithParam<EnginePrecision> {};
+
+TEST_P(SamplerAndTrainer, AgreeInEveryBit) {  // SERVER 6.7: the same kernels
+  const auto server = LocalServer::start(small_server(GetParam())).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+  train(trainer, 5);
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  const std::vector<std::int32_t> prompt = {5, 9, 12};
+
+  const auto answer = sampler
+                          .sample(ModelInput::from_tokens(prompt),
+                                  {.max_tokens = 8, .seed = 1, .stop = std::vector<std::int32_t>()})
+                          .get()
+                          .value();
+
+  std::vector<std::int32_t> all = prompt;
+  const auto& drawn = answer.sequences.at(0);
+  all.insert(all.end(), drawn.tokens.begin(), drawn.tokens.end());
+  const auto output =
+      trainer.forward({Datum::next_token(all)}, LossFn::cross_entropy).get().value();
+  const auto& logprobs = output.loss_fn_outputs.at(0).at("logprobs").floats();
+  EXPECT_EQ(std::vector<float>(logprobs.begin() + 2, logprobs.end()), drawn.logprobs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions,
+                         SamplerAndTrainer,
+                         ::testing::Values(EnginePrecision::f32, EnginePrecision::bf16));
+
+TEST(LocalServer, KeepsCheckpointsWhenItIsStartedAgain) {
+  const testing::TemporaryFolder folder;
+  auto options = small_server();
+  options.data_dir = folder.path();
+  std::string path;
+  std::vector<std::int32_t> before;
+  const SamplingParams params = {.max_tokens = 6, .seed = 7};
+  const auto prompt = ModelInput::from_tokens({5, 9});
+  {
+    const auto server = LocalServer::start(options).value();
+    const auto service = connect(server);
+    const auto trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+    train(trainer, 3);
+    path = trainer.save_weights_for_sampler("final").get().value().path;
+    const auto sampler = service.create_sampling_client({.model_path = path}).get().value();
+    before = sampler.sample(prompt, params).get().value().sequences.at(0).tokens;
+    ASSERT_THAT(server.stop(std::chrono::seconds(5)), IsOk());
+  }
+
+  const auto server = LocalServer::start(options).value();
+  const auto sampler = connect(server).create_sampling_client({.model_path = path}).get().value();
+
+  EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).tokens, before);
+}
+
+TEST(LocalServer, RefusesASecondServerOnItsDataFolder) {
+  const testing::TemporaryFolder folder;
+  auto options = small_server();
+  options.data_dir = folder.path();
+  const auto first = LocalServer::start(options).value();
+
+  EXPECT_THAT(LocalServer::start(options),
+              IsError(ErrorCode::invalid_argument, HasSubstr(std::to_string(::getpid()))));
+}
+
+TEST(LocalServer, SeveralRunInOneProcess) {
+  const auto one = LocalServer::start(small_server()).value();
+  const auto two = LocalServer::start(small_server()).value();
+
+  EXPECT_NE(one.port(), two.port());
+  EXPECT_THAT(connect(one).get_server_capabilities().get(), IsOk());
+  EXPECT_THAT(connect(two).get_server_capabilities().get(), IsOk());
+}
+
+TEST(LocalServer, NeedsKeysBeyondLoopback) {
+  auto options = small_server();
+  options.host = "0.0.0.0";
+
+  EXPECT_THAT(LocalServer::start(options),
+              IsError(ErrorCode::invalid_argument, HasSubstr("0.0.0.0")));
+}
+
+TEST(LocalServer, RefusesAFlagThatThereIsNot) {
+  auto options = small_server();
+  options.flags = {{"paralel_chunks", "off"}};
+
+  EXPECT_THAT(LocalServer::start(options),
+              IsError(ErrorCode::invalid_argument, HasSubstr("paralel_chunks")));
+}
+
+TEST(LocalServer, HidesWhatBelongsToOthers) {
+  auto options = small_server();
+  options.keys = {{.owner = "ada", .key = Secret("tml-ada-0123456789abcdef")},
+                  {.owner = "bob", .key = Secret("tml-bob-0123456789abcdef")}};
+  const auto server = LocalServer::start(options).value();
+  const auto ada = connect(server, "tml-ada-0123456789abcdef");
+  const auto bob = connect(server, "tml-bob-0123456789abcdef");
+  const auto trainer = ada.create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto path = trainer.save_weights_for_sampler("mine").get().value().path;
+
+  EXPECT_THAT(bob.create_sampling_client({.model_path = path}).get(),
+              IsError(ErrorCode::not_found, HasSubstr("mine")));
+  EXPECT_THAT(connect(server, "tml-eve-0123456789abcdef").get_server_capabilities().get(),
+              IsError(ErrorCode::unauthenticated));
+}
+
+TEST(LocalServer, EndsWhatRunsWhenItStops) {
+  const auto server = LocalServer::start(small_server()).value();
+  const auto service = connect(server);
+  const auto sampler = service.create_sampling_client({.base_model = "tiny"}).get().value();
+  auto endless = sampler.sample(ModelInput::from_tokens({1}),
+                                {.max_tokens = 4000, .stop = std::vector<std::int32_t>()});
+
+  EXPECT_THAT(server.stop(), IsOk());
+
+  endless.cancel();
+  EXPECT_FALSE(endless.get().ok());
+}
+
+TEST(LocalServer, NamesTheModelsThatThereAreWhenOneIsMissing) {
+  const auto server = LocalServer::start(small_server()).value();
+
+  EXPECT_THAT(connect(server).create_lora_training_client("huge").get(),
+              IsError(ErrorCode::not_found, HasSubstr("tiny")));
+}
+
+}  // namespace
+}  // namespace tinker
