@@ -38,8 +38,8 @@ struct AgeIdentity {
   std::string recipient = {};  ///< "age1…"
 };
 Result<AgeIdentity> make_age_identity();
-/// The plain text of a whole file. Fails with `invalid_argument` for a file that is damaged, cut, or
-/// for others.
+/// The plain text of a whole file. Fails with `invalid_argument` for a file that is damaged, cut,
+/// or for others.
 Result<std::string> age_decrypt(std::string_view file, const Secret& identity);
 
 }  // namespace tinker::server
