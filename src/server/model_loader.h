@@ -14,7 +14,7 @@ namespace tinker::server {
 
 /// A model in memory, whether somebody uses it or not.
 struct ResidentModel {
-  /// The engine may read its files again, so it goes first.
+  /// The engine may read its files again, so this member outlives it.
   std::shared_ptr<const ScratchFolder> scratch = {};
   LoadedModel model;
   std::size_t cache_bytes = 0;
