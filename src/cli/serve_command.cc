@@ -12,7 +12,8 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "server/access.h"
+#include "server/browser_check.h"
+#include "server/key_file.h"
 #include "tinker/local_server.h"
 #include "tinker/version.h"
 #include "wire/json_writer.h"

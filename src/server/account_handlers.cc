@@ -47,8 +47,9 @@ std::string_view prefix_of(AuditEventType type) {
 
 async::Task<AuthTokenResponse> exchange_token(Call call) {
   call.service->audit(call.caller, "organization_login", {{"name", call.caller.name}});
-  co_return AuthTokenResponse{
-      .jwt = Secret(call.service->access.issue_token(call.caller, call.service->now()))};
+  TINKER_CO_TRY(std::string token,
+                call.service->access.issue_token(call.caller, call.service->now()));
+  co_return AuthTokenResponse{.jwt = Secret(std::move(token))};
 }
 
 async::Task<SelfApiKeyResponse> own_key(Call call) {

@@ -149,8 +149,8 @@ async::Task<Reply> archive_link(Call call) {
   auto search = call.service->readable_checkpoint(path.to_string(), call.caller.owner);
   TINKER_CO_TRY(co_await std::move(search));
   const Instant expires = call.service->now() + kLinkLife;
-  const std::string link =
-      call.service->access.sign_link(download_path(path, "archive.tar"), expires);
+  TINKER_CO_TRY(const std::string link,
+                call.service->access.sign_link(download_path(path, "archive.tar"), expires));
   Reply out = {.status = 302};
   out.headers.add("location", absolute(call, link));
   out.headers.add("expires",
@@ -187,7 +187,8 @@ async::Task<ExternalWeightsUrlsResponse> external_links(Call call) {
       .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto& file : files) {
     const auto target = download_path(path, base::concat("files/", file.name));
-    out.urls[file.name] = absolute(call, call.service->access.sign_link(target, expires));
+    TINKER_CO_TRY(const std::string link, call.service->access.sign_link(target, expires));
+    out.urls[file.name] = absolute(call, link);
   }
   co_return out;
 }

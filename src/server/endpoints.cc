@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 #include "http/content_coding.h"
+#include "server/browser_check.h"
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "wire/json.h"

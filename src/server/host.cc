@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "server/browser_check.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
 

@@ -156,7 +156,9 @@ async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request) {
   TINKER_CO_TRY(const auto facts, call.service->models->facts(run->record.base_model));
   co_return GetInfoResponse{.model_data = {.arch = facts.arch,
                                            .model_name = facts.name,
-                                           .tokenizer_id = facts.tokenizer_id},
+                                           .tokenizer_id = facts.tokenizer_id.empty()
+                                                               ? std::nullopt
+                                                               : std::optional(facts.tokenizer_id)},
                             .model_id = request.model_id,
                             .optimizer_config = run->record.optimizer,
                             .is_lora = true,
