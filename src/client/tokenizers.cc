@@ -14,6 +14,12 @@ async::Task<Tokenizer> load_tokenizer(std::shared_ptr<async::RuntimeCore> runtim
     co_return Error{.code = ErrorCode::invalid_response,
                     .message = "the server does not say which model it is: expected model_name"};
   }
+  // A server on this machine may name a folder of its own.
+  if (tokenizer_id && tokenizer_id->starts_with('/')) {
+    auto loaded = runtime->offload([path = *tokenizer_id] { return Tokenizer::load(path); });
+    auto wait = async::until(std::move(loaded));
+    co_return co_await wait;
+  }
   TINKER_CO_TRY(auto id, TokenizerId::of_model(*model, tokenizer_id));
   if (hub) {
     auto wait = async::until(hub->tokenizer(std::move(id)));

@@ -376,7 +376,7 @@ async::Task<> answer(std::shared_ptr<Service> service,
                      http::ResponseWriter writer) {
   auto handling = dispatch(service, request, writer);
   auto result = co_await std::move(handling);
-  if (!result.ok() && status_of(result.error()) >= 500) {
+  if (!result.ok() && status_of(result.error()) == 500) {
     service->options().logger.write(LogLevel::error,
                                     base::concat(http::to_string(request.method()),
                                                  " ",

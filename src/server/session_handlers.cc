@@ -32,12 +32,13 @@ ClientSessionFinishReason reason_of(SessionFinishReason reason) {
   return ClientSessionFinishErrored();
 }
 
-SessionStatus status_of_session(const SessionRecord& record) {
+/// Nothing for a session whose heartbeats stopped: it is not finished, and not known to run.
+std::optional<SessionStatus> status_of_session(const SessionRecord& record) {
   if (record.finish_reason) {
     return ClientSessionFinished{.reason = reason_of(*record.finish_reason),
                                  .detail = record.finish_detail};
   }
-  if (record.has_expired) return SessionCancelled{.detail = "its heartbeats stopped"};
+  if (record.has_expired) return std::nullopt;
   return SessionActive();
 }
 

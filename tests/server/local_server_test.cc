@@ -178,7 +178,7 @@ TEST(LocalServer, HidesWhatBelongsToOthers) {
   EXPECT_THAT(bob.create_sampling_client({.model_path = path}).get(),
               IsError(ErrorCode::not_found, HasSubstr("mine")));
   EXPECT_THAT(connect(server, "tml-eve-0123456789abcdef").get_server_capabilities().get(),
-              IsError(ErrorCode::unauthenticated));
+              IsError(ErrorCode::unauthenticated, HasSubstr("key")));
 }
 
 TEST(LocalServer, EndsWhatRunsWhenItStops) {
