@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD_DIR: installs that build by components, moves what was installed, and builds outside programs against it by find_package and by
-# pkg-config: against each component alone, against both, and against what is not there.
+# pkg-config: against each component alone, against both client and engine, and against what is not there.
 set -euo pipefail
 
 build=$(realpath -- "$1")
@@ -14,6 +14,7 @@ declare -rA expected=(
   [client]="tinker $version: run-1 step-10 refused"
   [engine]="tinker $version: no model"
   [both]="tinker $version: no model, a client"
+  [server]="tinker $version: a server came and went"
 )
 
 fail() { printf 'package: %s\n' "$*" >&2; exit 1; }
@@ -48,7 +49,7 @@ no_definition_twice() {
       awk '$2 ~ /^[TDBR]$/ && $3 ~ /6tinker/ { print $3 }' | sort --unique
   done | sort | uniq --repeated)
   [[ -z $twice ]] || fail "defined in more than one library: $(head -n 5 <<<"$twice" | c++filt)"
-  (( $(libraries_in all | wc -l) == 4 )) || fail "expected 4 libraries, found: $(libraries_in all)"
+  (( $(libraries_in all | wc -l) == 5 )) || fail "expected 5 libraries, found: $(libraries_in all)"
 }
 
 # ---- outside programs -------------------------------------------------------------------------
@@ -103,7 +104,7 @@ has_only_its_own() {
   case $1 in
     client) [[ $parts == 'network ' ]] ;;
     engine) [[ $parts == 'engine ' ]] ;;
-    both) [[ $parts == 'engine network ' ]] ;;
+    both | server) [[ $parts == 'engine network ' ]] ;;
   esac
 }
 
@@ -124,3 +125,8 @@ install engine_alone core engine
 by_find_package engine_alone engine engine tinker::engine
 by_pkg_config engine_alone engine tinker-engine
 refused engine_alone client
+
+install server_alone core net engine server
+by_find_package server_alone server server tinker::server
+by_pkg_config server_alone server tinker-server
+refused server_alone client
