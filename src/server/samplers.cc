@@ -4,27 +4,6 @@
 
 namespace tinker::server {
 
-std::optional<AdapterSnapshot> AdapterCache::find(const std::string& folder) {
-  const auto found = by_folder_.find(folder);
-  if (found == by_folder_.end()) return std::nullopt;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->second;
-}
-
-void AdapterCache::add(const std::string& folder, AdapterSnapshot snapshot) {
-  if (find(folder)) return;
-  entries_.emplace_front(folder, std::move(snapshot));
-  by_folder_[folder] = entries_.begin();
-  if (entries_.size() > capacity_) remove(std::string(entries_.back().first));
-}
-
-void AdapterCache::remove(const std::string& folder) {
-  const auto found = by_folder_.find(folder);
-  if (found == by_folder_.end()) return;
-  entries_.erase(found->second);
-  by_folder_.erase(found);
-}
-
 std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
                                        std::optional<AdapterSnapshot> ephemeral,
                                        const std::shared_ptr<async::Scope>& parent) {

@@ -2,14 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "async/scope.h"
-#include "async/task.h"
+#include "base/bounded_map.h"
 #include "server/records.h"
 #include "server/sessions.h"
 #include "tinker/engine.h"
@@ -18,29 +17,17 @@ namespace tinker::server {
 
 class Service;
 
+// Requests of one sampling session whose repeats are known.
+inline constexpr std::size_t kRemembered = 50'000;
+
 /// A sampling session: what it draws from, and the requests it has seen.
 struct Sampler {
   SamplerRecord record = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  std::unordered_map<std::int64_t, Accepted> accepted = {};  // by seq_id
-  std::int64_t clones = 0;                                   // that joined
-};
-
-/// Adapters of checkpoints that are sampled from, kept while they are used. Loop thread only.
-class AdapterCache {
- public:
-  explicit AdapterCache(std::size_t capacity) : capacity_(capacity) {}
-  [[nodiscard]] std::optional<AdapterSnapshot> find(const std::string& folder);
-  void add(const std::string& folder, AdapterSnapshot snapshot);
-  void remove(const std::string& folder);
-
- private:
-  using Entries = std::list<std::pair<std::string, AdapterSnapshot>>;
-  std::size_t capacity_;
-  Entries entries_ = {};  // used last first
-  std::unordered_map<std::string, Entries::iterator> by_folder_ = {};
+  base::BoundedMap<std::int64_t, Accepted> accepted{kRemembered};  // by seq_id
+  std::int64_t clones = 0;                                         // that joined
 };
 
 class Samplers {

@@ -196,12 +196,12 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
   const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
   if (number) {
-    if (const auto known = sampler->accepted.find(*number); known != sampler->accepted.end()) {
-      if (known->second.payload_hash != call.payload_hash) {
+    if (const auto* known = sampler->accepted.find(*number)) {
+      if (known->payload_hash != call.payload_hash) {
         co_return bad_request(
             base::concat("seq_id ", *number, " was used before, for another request"));
       }
-      co_return known->second.answer;
+      co_return known->answer;
     }
   }
   const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
@@ -219,7 +219,7 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number) {
     spec.target = {.sampling_session_id = sampler->record.sampler_id,
                    .cloned_sampler_id = *number / kClone};
-    sampler->accepted[*number] = {.payload_hash = call.payload_hash, .answer = answer};
+    sampler->accepted.put(*number, {.payload_hash = call.payload_hash, .answer = answer});
   }
   call.service->futures.open(std::move(spec));
   auto task = run_sample(call.service, sampler, std::move(request), request_id);

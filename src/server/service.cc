@@ -164,11 +164,14 @@ async::Task<CheckpointRecord> Service::own_checkpoint(TinkerPath path, std::stri
 
 async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
                                                  std::shared_ptr<LoadedModel> model) {
-  if (auto known = adapters.find(record.folder)) co_return *std::move(known);
+  if (auto known = adapters.take(record.folder)) {
+    adapters.put(record.folder, *known);
+    co_return *std::move(known);
+  }
   auto loaded = model->engine.load_snapshot_async(disk.store().folder_of(record));
   auto wait = async::until(std::move(loaded));
   TINKER_CO_TRY(auto snapshot, co_await wait);
-  adapters.add(record.folder, snapshot);
+  adapters.put(record.folder, snapshot);
   co_return snapshot;
 }
 

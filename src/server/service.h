@@ -12,6 +12,7 @@
 #include "async/asio_loop.h"
 #include "async/scope.h"
 #include "async/thread_pool.h"
+#include "base/bounded_map.h"
 #include "server/access.h"
 #include "server/disk.h"
 #include "server/flags.h"
@@ -104,7 +105,10 @@ class Service : public std::enable_shared_from_this<Service> {
   FutureStore futures;
   Sessions sessions;
   Samplers samplers;
-  AdapterCache adapters;
+  base::BoundedMap<std::string, AdapterSnapshot>
+      adapters;  ///< Of checkpoints, by folder; the one used last goes last.
+  base::BoundedMap<std::string, std::string> created_sessions{
+      10'000};  ///< Ids by owner and idempotency key.
   UsageMeter usage;
 
  private:

@@ -68,6 +68,12 @@ async::Task<TelemetryResponse> telemetry(Call call) {
 }
 
 async::Task<CreateSessionResponse> create_session(Call call, CreateSessionRequest request) {
+  // The only thing that a repeat has in common with the first try (PROTOCOL 10, rule 2).
+  const auto key = base::concat(call.caller.owner, "\n", call.header("x-idempotency-key"));
+  const bool has_key = !call.header("x-idempotency-key").empty();
+  if (const auto* known = has_key ? call.service->created_sessions.find(key) : nullptr) {
+    co_return CreateSessionResponse{.session_id = *known};
+  }
   SessionRecord record = {.session_id = call.service->random_id(),
                           .owner = call.caller.owner,
                           .tags = std::move(request.tags),
@@ -78,6 +84,7 @@ async::Task<CreateSessionResponse> create_session(Call call, CreateSessionReques
                           .created_at = call.service->now()};
   auto creating = call.service->sessions.create(std::move(record));
   TINKER_CO_TRY(const auto session, co_await std::move(creating));
+  if (has_key) call.service->created_sessions.put(key, session->record.session_id);
   co_return CreateSessionResponse{.session_id = session->record.session_id};
 }
 

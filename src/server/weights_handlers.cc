@@ -108,7 +108,7 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
   TINKER_CO_TRY(const auto record, co_await std::move(writing));
   auto wait = async::until(std::move(taking));
   TINKER_CO_TRY(auto snapshot, co_await wait);
-  service->adapters.add(folder, std::move(snapshot));
+  service->adapters.put(folder, std::move(snapshot));
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.path = record.path().to_string()}));

@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "async/task.h"
-#include "session/bounded_map.h"
+#include "base/bounded_map.h"
 #include "session/pacing.h"
 #include "session/session_core.h"
 #include "tinker/future.h"
@@ -78,9 +78,10 @@ class BatchPoller : public std::enable_shared_from_this<BatchPoller> {
     async::Scope* scope;  // of the one who waits, who takes the entry out before it ends
   };
   std::unordered_map<std::string, Waiter> waiters_ = {};
-  std::set<std::string> retrieved_ = {};      // until a poll that told the server succeeded
-  BoundedMap<Completion> stored_;             // completions that came before their waiter
-  BoundedMap<std::monostate> uninteresting_;  // nobody will ask for their completions (D18)
+  std::set<std::string> retrieved_ = {};              // until a poll that told the server succeeded
+  base::BoundedMap<std::string, Completion> stored_;  // completions that came before their waiter
+  base::BoundedMap<std::string, std::monostate>
+      uninteresting_;  // nobody will ask for their completions (D18)
   int bad_request_retries_ = 0;
   int failures_in_row_ = 0;
   std::optional<async::TimePoint> single_until_ = {};
