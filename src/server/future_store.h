@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +20,8 @@
 /// (PROTOCOL 9.19, 9.38; SERVER 1.4, 2.4).
 namespace tinker::server {
 
+class FutureTable;
+
 struct FutureLimits {
   std::chrono::nanoseconds hold = std::chrono::seconds(35);        ///< Of one long poll.
   std::chrono::nanoseconds hold_batch = std::chrono::seconds(30);  ///< Of one retrieve_futures.
@@ -32,6 +33,8 @@ struct FutureLimits {
   std::size_t max_delivered_bytes = std::size_t{256} << 20U;
   /// Results at least this long are announced by their size first, where the client allows it.
   std::size_t metadata_only_bytes = std::size_t{4} << 20U;
+  /// Ids that answer `Expired`; the oldest is forgotten first and answers `UnknownId`.
+  std::size_t max_expired_ids = 100'000;
 };
 
 /// How an operation ended: the encoded result, or an `Error` for the client, whose `category` says
@@ -56,7 +59,8 @@ struct Expired {};  ///< It was here (the id says so) and is not any more.
 struct UnknownId {};
 using PollAnswer = std::variant<StillPending, TooLarge, Ready, Error, Expired, UnknownId>;
 
-/// Loop thread only. Waiting costs nothing but its frame: a result wakes those who wait for it.
+/// Every accepted operation has an entry here until its result was delivered and expired. The end
+/// of an operation wakes exactly those who wait for it. Loop thread only.
 class FutureStore {
  public:
   struct Spec {
@@ -64,7 +68,7 @@ class FutureStore {
     std::string owner = {};  ///< Others get `UnknownId`.
     /// Of samples: whose batched poll announces it.
     std::optional<SamplingSessionFuturesTarget> target = {};
-    /// Called when the client gives it up; the operation then ends on its own.
+    /// Called once when the client gives it up while it is pending. May call the store.
     UniqueFunction<void()> cancel = {};
   };
 
@@ -73,31 +77,33 @@ class FutureStore {
   FutureStore(const FutureStore&) = delete;
   FutureStore& operator=(const FutureStore&) = delete;
 
-  /// The id must be new.
+  /// Nothing happens if the id is in use. One that has expired may be used again.
   void open(Spec spec);
-  /// The first outcome counts. Unknown ids are ignored.
+  /// The first outcome counts. Ids that are unknown, or were given up, are ignored.
   void finish(const std::string& request_id, Result<EncodedResult> outcome);
   /// Why it waits, for polls that are answered while it does.
   void set_state(const std::string& request_id, QueueState state, std::string reason);
-  /// One long poll. Ends early with the reason of its scope when the client goes away: the result
-  /// then does not count as delivered.
+  /// One long poll (PROTOCOL 9.19). Ends early with the reason of its scope when the client goes
+  /// away: the result then does not count as delivered.
   async::Task<PollAnswer> poll(std::string request_id, std::string owner, bool allow_metadata_only);
-  /// The answer that `poll` gave has been sent: `Ready` counts as delivered from now on.
+  /// The `Ready` or the `Error` that `poll` gave has been sent: it counts as delivered from now on.
   void delivered(const std::string& request_id);
-  /// One batched long poll (PROTOCOL 9.38).
+  /// One batched long poll (PROTOCOL 9.38). Cursors begin at the wall time in microseconds, so
+  /// those of a restarted server follow the ones its clients have.
   async::Task<FuturesRetrieveResponse> poll_all(FuturesRetrieveRequest request, std::string owner);
-  /// Gives it up: pending ones are cancelled and end with `cancelled`.
+  /// The client gives it up (PROTOCOL 9.39): a pending operation is told so, a result is dropped.
+  /// From then on the id answers `Expired`. Ids that are unknown or another's are ignored.
   void cancel(const std::string& request_id, std::string_view owner);
   /// Ends all pending ones with `reason`.
   void fail_all(const Error& reason);
 
   [[nodiscard]] std::size_t pending() const noexcept;
-  [[nodiscard]] std::size_t kept() const noexcept;  ///< Results.
-  [[nodiscard]] std::size_t kept_bytes() const noexcept;
+  [[nodiscard]] std::size_t kept() const noexcept;        ///< Results.
+  [[nodiscard]] std::size_t kept_bytes() const noexcept;  ///< Of results, with their bookkeeping.
+  [[nodiscard]] std::size_t waiting() const noexcept;     ///< Single polls that are held.
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<FutureTable> table_;  // shared with the polls that are held
 };
 
 }  // namespace tinker::server

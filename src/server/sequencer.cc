@@ -36,7 +36,6 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
   Impl(std::shared_ptr<async::EventLoop> loop, std::int64_t next, std::chrono::nanoseconds hold)
       : loop_(std::move(loop)), hold_(hold), next_(next), given_up_below_(next) {}
 
-  Result<std::optional<std::string>> find(const Submission& submission) const;
   Result<Admission> submit(Submission submission);
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_ + ready_.size(); }
@@ -57,6 +56,8 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
     std::string request_id;
   };
 
+  /// The id of the first one if `submission` repeats an earlier one (PROTOCOL 10.2).
+  Result<std::optional<std::string>> find(const Submission& submission) const;
   void remember(std::int64_t number, const Submission& submission);
   void place_unnumbered(Submission submission);
   void place(std::int64_t number, Submission submission);
@@ -232,10 +233,6 @@ Sequencer::Sequencer(std::shared_ptr<async::EventLoop> loop,
 
 Sequencer::~Sequencer() {
   impl_->close({.code = ErrorCode::closed, .message = "the model was unloaded"});
-}
-
-Result<std::optional<std::string>> Sequencer::find(const Submission& submission) const {
-  return impl_->find(submission);
 }
 
 Result<Sequencer::Admission> Sequencer::submit(Submission submission) {

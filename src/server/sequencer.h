@@ -54,9 +54,6 @@ class Sequencer {
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;
 
-  /// The first one's id if `submission` repeats an earlier one (PROTOCOL 10.2): what `submit` would
-  /// say, without its effect. Fails as `submit` does.
-  [[nodiscard]] Result<std::optional<std::string>> find(const Submission& submission) const;
   /// Fails with `bad_request` when the number was used with another payload or type; 400, never
   /// 409. After `close` fails with its reason.
   Result<Admission> submit(Submission submission);
