@@ -195,15 +195,6 @@ TEST_F(SequencerTest, RefusesNumbersThatCannotBe) {
   EXPECT_THAT(started_, IsEmpty());
 }
 
-TEST_F(SequencerTest, FindsRepeatsWithoutTakingTheNumber) {
-  EXPECT_EQ(sequencer_->find(pass(1)).value(), std::nullopt);
-  submit(pass(1));
-
-  EXPECT_EQ(sequencer_->find(pass(1)).value(), "p1");
-  EXPECT_EQ(sequencer_->find(pass(2)).value(), std::nullopt);
-  EXPECT_THAT(started_, ElementsAre("p1"));
-}
-
 TEST_F(SequencerTest, NeverMergesRequestsWithoutANumber) {  // SERVER 4.1: no seq, never merged
   submit(request(std::nullopt, Kind::pass, "x"));
 
