@@ -453,16 +453,12 @@ class Optimizers(Trained):
 
     if IS_NEW:
 
-        def test_dimuon_learns_and_is_kept_with_the_state(self):
-            training = self.new_training(optimizer=types.DimuonOptimizerConfig())
-            losses = []
-            for _ in range(10):
-                losses.append(training.forward_backward(batch(), "cross_entropy").result().metrics["loss:sum"])
-                training.optim_step(types.DimuonParams(learning_rate=0.05)).result()
-            self.assertLess(losses[-1], losses[0])
-            path = training.save_state("muon").result().path
-            self.assertEqual(tinker.RestClient().get_weights_info_by_tinker_path(path).result().optimizer_config.type, "dimuon")
-            self.assert_refused(lambda: training.optim_step(ADAM), "dimuon")
+        def test_an_optimizer_that_is_not_served_is_refused_at_once(self):
+            self.assert_refused(lambda: self.new_training(optimizer=types.DimuonOptimizerConfig()), "dimuon", "adamw")
+            training = self.new_training()
+            before = fingerprint(training)
+            self.assert_refused(lambda: training.optim_step(types.DimuonParams(learning_rate=0.05)), "dimuon")
+            self.assertTrue(same(fingerprint(training), before))
 
 
 class Errors(Trained):
