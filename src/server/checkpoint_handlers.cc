@@ -126,9 +126,10 @@ async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRuns
       });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto found, co_await wait);
-  TrainingRunsResponse out = {
-      .training_runs = std::move(found.second),
-      .cursor = {.offset = query.offset, .limit = query.limit, .total_count = found.first.total}};
+  TrainingRunsResponse out = {.training_runs = std::move(found.second),
+                              .cursor = {.offset = query.offset,
+                                         .limit = std::min(query.limit, kMaxPage),
+                                         .total_count = found.first.total}};
   for (std::size_t i = 0; i < out.training_runs.size(); ++i) {
     out.training_runs[i].last_request_time =
         with_live(*call.service, found.first.items[i]).last_request_at;
@@ -167,7 +168,8 @@ async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpoints
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(const auto page, co_await wait);
   auto out = to_list(call, page.items);
-  out.cursor = Cursor{.offset = query.offset, .limit = query.limit, .total_count = page.total};
+  out.cursor = Cursor{
+      .offset = query.offset, .limit = std::min(query.limit, kMaxPage), .total_count = page.total};
   co_return out;
 }
 

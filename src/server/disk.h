@@ -14,6 +14,9 @@ class Disk {
  public:
   Disk(std::unique_ptr<Store> store, std::shared_ptr<async::EventLoop> loop)
       : store_(std::move(store)), loop_(std::move(loop)) {}
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
+  ~Disk() { thread_.wait_idle(); }
 
   /// Runs `f(Store&)` there.
   template <typename F>

@@ -61,23 +61,26 @@ Result<Reply> encode(Answer value) {
 }
 
 template <typename Request>
-Result<Request> decode(const Call& call, std::string body) {
+Result<Request> decode(Method method, std::string_view query, std::string body) {
   const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
   if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
     return wire::decode_proto<Request>(std::move(body), lenient);
   } else {
-    if (call.request.method() == Method::get) {
-      return wire::decode_query<Request>(call.request.query(), lenient);
-    }
+    if (method == Method::get) return wire::decode_query<Request>(query, lenient);
     return wire::decode_json<Request>(body, lenient);
   }
 }
 
 template <typename Request>
 async::Task<Request> read_request(Call call, std::string body) {
-  if (body.size() < kLargeBody) co_return decode<Request>(call, std::move(body));
-  auto decoded = call.service->work(
-      [call, body = std::move(body)]() mutable { return decode<Request>(call, std::move(body)); });
+  const Method method = call.request.method();
+  if (body.size() < kLargeBody) {
+    co_return decode<Request>(method, call.request.query(), std::move(body));
+  }
+  // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
+  auto decoded = call.service->work([method, body = std::move(body)]() mutable {
+    return decode<Request>(method, {}, std::move(body));
+  });
   auto wait = async::until(std::move(decoded));
   co_return co_await wait;
 }

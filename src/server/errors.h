@@ -24,6 +24,12 @@ inline Error is_over(std::string_view what, std::string_view id, std::string_vie
   return {.code = ErrorCode::expired, .message = base::concat(what, " '", id, "' ", why)};
 }
 
+/// A checkpoint of kind `external` is not for this server.
+inline Error is_export(std::string_view path) {
+  return bad_request(
+      base::concat(path, " is an export for other tools; expected weights or sampler_weights"));
+}
+
 /// Whether `error` is the fault of what the user asked for, as results of operations say it.
 inline RequestErrorCategory category_of(const Error& error) noexcept {
   if (error.category) return *error.category;

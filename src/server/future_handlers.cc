@@ -52,6 +52,15 @@ async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
   auto polling = call.service->futures.poll(
       request.request_id, call.caller.owner, request.allow_metadata_only);
   TINKER_CO_TRY(const auto answer, co_await std::move(polling));
+  if (std::holds_alternative<UnknownId>(answer)) {
+    // 410 makes clients ask again for what an earlier life of the server had accepted; 404 is
+    // final.
+    auto search = call.service->sessions.find(
+        request.request_id.substr(0, request.request_id.find(':')), call.caller.owner);
+    const auto session = co_await std::move(search);
+    if (session.ok())
+      co_return is_over("future", request.request_id, "is gone: the server was started again");
+  }
   co_return std::visit(Answer{request}, answer);
 }
 

@@ -131,6 +131,10 @@ void FutureStore::cancel(const std::string& request_id, std::string_view owner) 
   table_->cancel(request_id, owner);
 }
 
+void FutureStore::forget(std::string_view prefix) {
+  table_->forget(prefix);
+}
+
 void FutureStore::fail_all(const Error& reason) {
   table_->fail_all(reason);
 }

@@ -94,6 +94,9 @@ class FutureStore {
   /// The client gives it up (PROTOCOL 9.39): a pending operation is told so, a result is dropped.
   /// From then on the id answers `Expired`. Ids that are unknown or another's are ignored.
   void cancel(const std::string& request_id, std::string_view owner);
+  /// Drops all whose ids begin with `prefix`, and gives up those that are pending. Takes a look at
+  /// everything.
+  void forget(std::string_view prefix);
   /// Ends all pending ones with `reason`.
   void fail_all(const Error& reason);
 

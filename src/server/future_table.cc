@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace tinker::server {
 
@@ -110,6 +111,16 @@ void FutureTable::cancel(std::string_view id, std::string_view owner) {
   expired_.add(std::move(entry.id), std::move(entry.owner), std::move(entry.event));
   entry.pending->waiters.wake_all();
   if (entry.pending->cancel) entry.pending->cancel();
+}
+
+void FutureTable::forget(std::string_view prefix) {
+  std::vector<std::pair<std::string, std::string>> found;  // ids and owners
+  for (const Entries* entries : {&pending_, &unfetched_, &delivered_}) {
+    for (const Entry& entry : *entries) {
+      if (entry.id.starts_with(prefix)) found.emplace_back(entry.id, entry.owner);
+    }
+  }
+  for (const auto& [id, owner] : found) cancel(id, owner);
 }
 
 void FutureTable::fail_all(const Error& reason) {

@@ -83,6 +83,7 @@ class FutureTable {
   /// client has seen it: if not, it shall be told again (rule 2).
   void retrieved(std::string_view id, const Target& target, std::int64_t prev_cursor);
   void cancel(std::string_view id, std::string_view owner);
+  void forget(std::string_view prefix);
   void fail_all(const Error& reason);
   /// Ends all that is pending and every poll.
   void close();

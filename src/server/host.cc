@@ -16,6 +16,7 @@ namespace {
 constexpr auto kLastAnswers = std::chrono::seconds(2);
 // How often a server that is to stop looks whether all is done.
 constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kTurn = std::chrono::milliseconds(1);
 
 Result<void> check(const LocalServerOptions& options) {
   const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
@@ -58,6 +59,11 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
     TINKER_CO_TRY(co_await pause);
   }
   service->stop({.code = ErrorCode::closed, .message = "the server is shutting down"});
+  // What was cancelled runs to its end: it holds the store and the models.
+  while (service->tasks() > 0 && service->loop()->now() < end + kLastAnswers) {
+    auto turn = async::sleep_for(kTurn);
+    TINKER_CO_TRY(co_await turn);
+  }
   auto drained = async::until(http->drain(kLastAnswers));
   co_return co_await drained;
 }

@@ -16,6 +16,9 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
 }
 
 Result<std::string> LiveRun::submit(const std::shared_ptr<Service>& service, Operation operation) {
+  if (operation.seq_id && *operation.seq_id < 1) {
+    return bad_request(base::concat("seq_id: expected at least 1, found ", *operation.seq_id));
+  }
   const std::string request_id = operation.seq_id
                                      ? base::concat(record.run_id, ":", *operation.seq_id)
                                      : base::concat(record.run_id, ":x", ++unnumbered_);
@@ -58,12 +61,10 @@ void LiveRun::start(const std::shared_ptr<Service>& service,
     return;
   }
   auto task = work(shared_from_this());
-  async::run_detached(service->loop(),
-                      scope_,
-                      std::move(task),
-                      [service, request_id](detail::Late<EncodedResult> result) {
-                        service->futures.finish(request_id, *std::move(result));
-                      });
+  service->spawn(
+      scope_, std::move(task), [service, request_id](detail::Late<EncodedResult> result) {
+        service->futures.finish(request_id, *std::move(result));
+      });
 }
 
 void LiveRun::open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer) {

@@ -39,6 +39,14 @@ async::Task<> build(std::shared_ptr<Service> service,
 
 }  // namespace
 
+std::optional<Error> refuse_optimizer(const OptimizerConfig& config) {
+  if (std::holds_alternative<AdamOptimizerConfig>(config)) return std::nullopt;
+  const auto* other = std::get_if<OtherOptimizerConfig>(&config);
+  return bad_request(base::concat("optimizer '",
+                                  other != nullptr ? other->type : "dimuon",
+                                  "' is not served here, only 'adamw'"));
+}
+
 Result<std::optional<UntypedApiFuture>> find_accepted(
     const std::map<std::int64_t, Accepted>& accepted,
     std::int64_t number,
@@ -63,8 +71,7 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
   auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope);
   service->add_run(run);
   auto task = build(service, run, std::move(origin), request_id);
-  async::run_detached(
-      service->loop(),
+  service->spawn(
       run->scope(),
       std::move(task),
       [service, run, request_id, encode = std::move(encode)](detail::Late<void> late) mutable {

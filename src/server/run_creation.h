@@ -31,6 +31,9 @@ Result<std::optional<UntypedApiFuture>> find_accepted(
     const std::string& payload_hash,
     std::string_view what);
 
+/// Why an optimizer is not served; nothing if it is.
+std::optional<Error> refuse_optimizer(const OptimizerConfig& config);
+
 /// Makes a run and begins to load its model; what is asked of it meanwhile waits. Yields the answer
 /// to the request. `encode` makes the operation's result once the run is there.
 UntypedApiFuture create_run(const std::shared_ptr<Service>& service,

@@ -5,11 +5,9 @@
 namespace tinker::server {
 
 std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
-                                       std::optional<AdapterSnapshot> ephemeral,
                                        const std::shared_ptr<async::Scope>& parent) {
   auto sampler = std::make_shared<Sampler>();
   sampler->record = std::move(record);
-  sampler->ephemeral = std::move(ephemeral);
   sampler->scope->attach(parent);
   samplers_.insert_or_assign(sampler->record.sampler_id, sampler);
   return sampler;
@@ -20,9 +18,16 @@ std::shared_ptr<Sampler> Samplers::find(const std::string& sampler_id) const {
   return found != samplers_.end() ? found->second : nullptr;
 }
 
-void Samplers::remove_of_session(std::string_view session_id) {
-  std::erase_if(samplers_,
-                [&](const auto& entry) { return entry.second->record.session_id == session_id; });
+void Samplers::remove_of_session(std::string_view session_id, const Error& reason) {
+  for (auto it = samplers_.begin(); it != samplers_.end();) {
+    const auto sampler = it->second;
+    if (sampler->record.session_id != session_id) {
+      ++it;
+      continue;
+    }
+    it = samplers_.erase(it);
+    sampler->scope->cancel(reason);
+  }
 }
 
 }  // namespace tinker::server

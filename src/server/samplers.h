@@ -22,22 +22,31 @@ inline constexpr std::size_t kRemembered = 50'000;
 
 /// A sampling session: what it draws from, and the requests it has seen.
 struct Sampler {
+  /// A request that was accepted: enough to answer its repeat.
+  struct Seen {
+    std::string payload_hash = {};
+    std::int64_t num_samples = 0;
+  };
+
   SamplerRecord record = {};
+  /// What `record.model_path` named when the session was made: saving again under that name changes
+  /// nothing here.
+  std::optional<CheckpointRecord> checkpoint = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
+  bool is_dropped = false;  ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  base::BoundedMap<std::int64_t, Accepted> accepted{kRemembered};  // by seq_id
-  std::int64_t clones = 0;                                         // that joined
+  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};  // by seq_id
+  std::int64_t clones = 0;                                     // that joined
 };
 
 class Samplers {
  public:
   /// The id is the record's. Its scope hangs below the session's.
-  std::shared_ptr<Sampler> add(SamplerRecord record,
-                               std::optional<AdapterSnapshot> ephemeral,
-                               const std::shared_ptr<async::Scope>& parent);
+  std::shared_ptr<Sampler> add(SamplerRecord record, const std::shared_ptr<async::Scope>& parent);
   [[nodiscard]] std::shared_ptr<Sampler> find(const std::string& sampler_id) const;
-  void remove_of_session(std::string_view session_id);
+  /// Ends the work of all samplers of a session and forgets them.
+  void remove_of_session(std::string_view session_id, const Error& reason);
   [[nodiscard]] std::size_t size() const noexcept { return samplers_.size(); }
 
  private:

@@ -13,8 +13,9 @@ namespace {
 
 // Clients number the requests of a clone from here on (PROTOCOL 7.11).
 constexpr std::int64_t kClone = 1'000'000'000;
-// Answers of so many tokens or more are encoded by a worker.
-constexpr std::size_t kManyTokens = 8'192;
+// Answers of so many values or more are encoded by a worker.
+constexpr std::size_t kManyValues = 16'384;
+constexpr std::int64_t kMaxSamples = 10'000;  // of one request
 
 SampleOptions options_of(const SampleRequest& request) {
   return {.num_samples = request.num_samples,
@@ -38,6 +39,19 @@ void count(Service& service,
                      .count = static_cast<std::int64_t>(tokens)});
 }
 
+/// How much there is to encode.
+std::size_t values_of(const SampleResponse& response) {
+  std::size_t out = response.prompt_logprobs.size();
+  for (const auto& sequence : response.sequences) {
+    out += 2 * sequence.tokens.size();
+    if (sequence.topk_logprobs) out += 2 * sequence.topk_logprobs->logprobs.size();
+  }
+  if (response.topk_prompt_logprobs) out += 2 * response.topk_prompt_logprobs->logprobs.size();
+  if (response.target_prompt_logprobs) out += response.target_prompt_logprobs->size();
+  if (response.prompt_alt_tokens) out += 2 * response.prompt_alt_tokens->tokens.size();
+  return out;
+}
+
 Result<EncodedResult> encode(const SampleResponse& response) {
   TINKER_TRY(std::string bytes, wire::encode_proto(response));
   return EncodedResult{.body = std::move(bytes), .is_protobuf = true};
@@ -47,11 +61,18 @@ Result<EncodedResult> encode(const SampleResponse& response) {
 async::Task<AdapterSnapshot> weights_of(std::shared_ptr<Service> service,
                                         std::shared_ptr<Sampler> sampler,
                                         std::shared_ptr<LoadedModel> model) {
+  if (sampler->is_dropped) {
+    co_return is_over("sampling session",
+                      sampler->record.sampler_id,
+                      "held weights that had no name, and newer ones took their place");
+  }
   if (sampler->ephemeral) co_return *sampler->ephemeral;
   if (!sampler->record.model_path) co_return AdapterSnapshot();
-  auto search = service->readable_checkpoint(*sampler->record.model_path, sampler->record.owner);
-  TINKER_CO_TRY(auto record, co_await std::move(search));
-  auto loading = service->adapter_of(std::move(record), std::move(model));
+  if (!sampler->checkpoint) {
+    auto search = service->readable_checkpoint(*sampler->record.model_path, sampler->record.owner);
+    TINKER_CO_TRY(sampler->checkpoint, co_await std::move(search));
+  }
+  auto loading = service->adapter_of(*sampler->checkpoint, std::move(model));
   co_return co_await std::move(loading);
 }
 
@@ -81,11 +102,30 @@ async::Task<EncodedResult> run_sample(std::shared_ptr<Service> service,
   std::size_t drawn = 0;
   for (const auto& sequence : response.sequences) drawn += sequence.tokens.size();
   count(*service, sampler->record, UsageRecord::Kind::sampling_sample, drawn);
-  if (drawn < kManyTokens && response.prompt_logprobs.size() < kManyTokens)
-    co_return encode(response);
+  if (values_of(response) < kManyValues) co_return encode(response);
   auto encoded = service->work([response = std::move(response)] { return encode(response); });
   auto encoding = async::until(std::move(encoded));
   co_return co_await encoding;
+}
+
+Result<void> check_not_external(const CheckpointRecord& record) {
+  if (record.kind != CheckpointType::external) return {};
+  return is_export(record.path().to_string());
+}
+
+/// Clients that fetch nothing, or ask for far more than is computed, are told to wait: they try
+/// again.
+Result<void> check_load(const Service& service) {
+  const auto& options = service.options();
+  const auto& futures = service.futures;
+  if (futures.pending() < options.max_pending && futures.kept_bytes() < options.max_kept_bytes)
+    return {};
+  return Error{
+      .code = ErrorCode::rate_limited,
+      .message = base::concat(futures.pending(),
+                              " requests wait and ",
+                              futures.kept_bytes(),
+                              " bytes of results are not fetched; try again when there are fewer")};
 }
 
 /// The session that a request names, or a place of its own for one that names a model.
@@ -99,8 +139,10 @@ async::Task<std::shared_ptr<Sampler>> sampler_of(Call call, SampleRequest reques
   sampler->record = {.owner = call.caller.owner, .model_path = request.model_path};
   if (request.model_path) {
     auto search = call.service->readable_checkpoint(*request.model_path, call.caller.owner);
-    TINKER_CO_TRY(const auto record, co_await std::move(search));
+    TINKER_CO_TRY(auto record, co_await std::move(search));
+    TINKER_CO_TRY(check_not_external(record));
     sampler->record.base_model = record.base_model;
+    sampler->checkpoint = std::move(record);
   } else if (request.base_model) {
     sampler->record.base_model = *request.base_model;
   } else {
@@ -116,32 +158,36 @@ std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_
   return out;
 }
 
-/// What a sampling session is made of, checked against what there is.
-async::Task<SamplerRecord> check_sampler(Call call, CreateSamplingSessionRequest request) {
-  SamplerRecord out = {
+/// What a sampling session is made of.
+struct SamplerParts {
+  SamplerRecord record = {};
+  std::optional<CheckpointRecord> checkpoint = {};
+};
+
+/// Checked against what there is.
+async::Task<SamplerParts> check_sampler(Call call, CreateSamplingSessionRequest request) {
+  SamplerParts out;
+  out.record = {
       .sampler_id = base::concat(request.session_id, ":sample:", request.sampling_session_seq_id),
       .session_id = request.session_id,
       .owner = call.caller.owner,
       .model_path = request.model_path};
   if (request.model_path) {
     auto search = call.service->readable_checkpoint(*request.model_path, call.caller.owner);
-    TINKER_CO_TRY(const auto record, co_await std::move(search));
-    if (record.kind == CheckpointType::external) {
-      co_return bad_request(
-          base::concat(*request.model_path,
-                       " is an export for other tools; sample from weights or sampler_weights"));
-    }
+    TINKER_CO_TRY(auto record, co_await std::move(search));
+    TINKER_CO_TRY(check_not_external(record));
     if (request.base_model && *request.base_model != record.base_model) {
       co_return bad_request(base::concat(
           *request.model_path, " is of ", record.base_model, ", not of ", *request.base_model));
     }
-    out.base_model = record.base_model;
+    out.record.base_model = record.base_model;
+    out.checkpoint = std::move(record);
   } else if (request.base_model) {
-    out.base_model = *request.base_model;
+    out.record.base_model = *request.base_model;
   } else {
     co_return bad_request("create_sampling_session: expected a base_model or a model_path");
   }
-  TINKER_CO_TRY(call.service->models->facts(out.base_model));
+  TINKER_CO_TRY(call.service->models->facts(out.record.base_model));
   co_return out;
 }
 
@@ -152,24 +198,32 @@ async::Task<CreateSamplingSessionResponse> create_sampling_session(
   auto search = call.service->sessions.find_open(request.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   const std::int64_t number = request.sampling_session_seq_id;
-  if (const auto known = session->samplers.find(number); known != session->samplers.end()) {
-    co_return CreateSamplingSessionResponse{.sampling_session_id = known->second};
-  }
   auto checking = check_sampler(call, request);
-  TINKER_CO_TRY(auto record, co_await std::move(checking));
-  auto stored =
-      call.service->disk.run([record](Store& store) { return store.add_sampler(record); });
+  TINKER_CO_TRY(auto parts, co_await std::move(checking));
+  const auto& id = parts.record.sampler_id;
+  auto finding = call.service->find_sampler(id, call.caller.owner);
+  if (const auto known = co_await std::move(finding); known.ok()) {  // a repeat
+    const auto& there = (*known)->record;
+    if ((*known)->ephemeral || there.model_path != parts.record.model_path ||
+        there.base_model != parts.record.base_model) {
+      co_return bad_request(
+          base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
+    }
+    co_return CreateSamplingSessionResponse{.sampling_session_id = id};
+  }
+  auto stored = call.service->disk.run(
+      [record = parts.record](Store& store) { return store.add_sampler(record); });
   auto wait = async::until(std::move(stored));
-  // A repeat may have been faster, or this one may have been accepted before the server was started
-  // again.
-  if (auto added = co_await wait; !added.ok() && added.error().code != ErrorCode::conflict) {
+  // A repeat may have been faster.
+  if (const auto added = co_await wait; !added.ok() && added.error().code != ErrorCode::conflict) {
     co_return added.error();
   }
-  session->samplers.emplace(number, record.sampler_id);
-  if (!call.service->samplers.find(record.sampler_id)) {
-    call.service->samplers.add(record, std::nullopt, session->scope);
+  if (!call.service->samplers.find(id)) {
+    const auto sampler = call.service->samplers.add(parts.record, session->scope);
+    sampler->checkpoint = std::move(parts.checkpoint);
   }
-  co_return CreateSamplingSessionResponse{.sampling_session_id = record.sampler_id};
+  session->samplers.emplace(number, id);
+  co_return CreateSamplingSessionResponse{.sampling_session_id = id};
 }
 
 async::Task<JoinSamplingSessionResponse> join_sampling_session(Call call,
@@ -188,10 +242,11 @@ async::Task<GetSamplerResponse> get_sampler(Call call) {
 }
 
 async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
-  if (request.num_samples < 1) {
+  if (request.num_samples < 1 || request.num_samples > kMaxSamples) {
     co_return bad_request(
-        base::concat("num_samples: expected at least 1, found ", request.num_samples));
+        base::concat("num_samples: expected 1 to ", kMaxSamples, ", found ", request.num_samples));
   }
+  TINKER_CO_TRY(check_load(*call.service));
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
   const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
@@ -201,7 +256,9 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
         co_return bad_request(
             base::concat("seq_id ", *number, " was used before, for another request"));
       }
-      co_return known->answer;
+      const auto id = base::concat(sampler->record.sampler_id, ":", *number);
+      co_return UntypedApiFuture{.request_id = id,
+                                 .sample_sequence_ids = sequence_ids(id, known->num_samples)};
     }
   }
   const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
@@ -219,7 +276,8 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number) {
     spec.target = {.sampling_session_id = sampler->record.sampler_id,
                    .cloned_sampler_id = *number / kClone};
-    sampler->accepted.put(*number, {.payload_hash = call.payload_hash, .answer = answer});
+    sampler->accepted.put(*number,
+                          {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
   }
   call.service->futures.open(std::move(spec));
   auto task = run_sample(call.service, sampler, std::move(request), request_id);

@@ -16,16 +16,13 @@ constexpr auto kUsagePeriod = std::chrono::seconds(10);
 
 /// A task that nobody waits for; its failure is a line in the log.
 void run_beside(Service& service, async::Task<> task, const char* what) {
-  async::run_detached(service.loop(),
-                      service.scope(),
-                      std::move(task),
-                      [logger = service.options().logger, what](detail::Late<void> result) {
-                        const Result<void> end = *std::move(result);
-                        if (!end.ok()) {
-                          logger.write(LogLevel::error,
-                                       base::concat(what, ": ", end.error().to_string()));
-                        }
-                      });
+  service.spawn(service.scope(),
+                std::move(task),
+                [logger = service.options().logger, what](detail::Late<void> late) {
+                  const Result<void> end = *std::move(late);
+                  if (end.ok() || end.error().code == ErrorCode::closed) return;
+                  logger.write(LogLevel::error, base::concat(what, ": ", end.error().to_string()));
+                });
 }
 
 async::Task<> sweep(Service* service) {
@@ -41,6 +38,16 @@ async::Task<> sweep(Service* service) {
 async::Task<> write_counts(Service* service, std::vector<UsageRecord> counts) {
   auto stored = service->disk.run(
       [counts = std::move(counts)](Store& store) { return store.add_usage(counts); });
+  auto wait = async::until(std::move(stored));
+  co_return co_await wait;
+}
+
+async::Task<> write_last_request(Service* service, RunRecord record) {
+  auto stored = service->disk.run([record = std::move(record)](Store& store) -> Result<void> {
+    auto touched = store.touch_run(record.run_id, record.last_request_at);
+    if (!touched.ok() && touched.error().code == ErrorCode::not_found) return {};  // it never began
+    return touched;
+  });
   auto wait = async::until(std::move(stored));
   co_return co_await wait;
 }
@@ -68,6 +75,7 @@ Service::Service(Parts parts)
   sessions.on_end([this](const std::shared_ptr<Session>& session, const Error& reason) {
     end_session(*session, reason);
   });
+  sessions.on_forget([this](const std::string& session_id) { futures.forget(session_id + ":"); });
 }
 
 Service::~Service() = default;
@@ -125,7 +133,11 @@ void Service::add_run(std::shared_ptr<LiveRun> run) {
 }
 
 void Service::remove_run(const std::string& run_id) {
-  runs_.erase(run_id);
+  const auto found = runs_.find(run_id);
+  if (found == runs_.end()) return;
+  run_beside(
+      *this, write_last_request(this, found->second->record), "time of a run's last request");
+  runs_.erase(found);
 }
 
 async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_id,
@@ -141,7 +153,11 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   auto search = sessions.find_open(record->session_id, owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
-  co_return samplers.add(*std::move(record), std::nullopt, session->scope);
+  auto sampler = samplers.add(*std::move(record), session->scope);
+  // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
+  sampler->clones =
+      std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();
+  co_return sampler;
 }
 
 async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {
@@ -194,8 +210,9 @@ void Service::end_session(const Session& session, const Error& reason) {
     }
     it = runs_.erase(it);
     run->close(reason);
+    run_beside(*this, write_last_request(this, run->record), "time of a run's last request");
   }
-  samplers.remove_of_session(session.record.session_id);
+  samplers.remove_of_session(session.record.session_id, reason);
 }
 
 void Service::expire_sessions() {

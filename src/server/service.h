@@ -35,7 +35,11 @@ struct ServiceOptions {
   FutureLimits futures = {};
   std::size_t max_json_bytes = std::size_t{64} << 20U;     ///< Of a JSON body, decompressed.
   std::size_t max_training_bytes = std::size_t{1} << 30U;  ///< Of a training body, decompressed.
-  std::size_t max_adapters = 32;                           ///< Of checkpoints, kept to sample from.
+  std::size_t max_pending = 100'000;                   ///< Operations; beyond it samples get 429.
+  std::size_t max_kept_bytes = std::size_t{2} << 30U;  ///< Of results; beyond it samples get 429.
+  std::size_t max_ephemeral = 16;  ///< Saves without a name that a session keeps.
+  std::size_t max_losses = 1000;   ///< Custom losses of a session.
+  std::size_t max_adapters = 32;   ///< Of checkpoints, kept to sample from.
   bool is_loopback = true;
   std::string base_url = {};  ///< What signed links begin with where a request names no host.
   Logger logger = {};
@@ -77,6 +81,23 @@ class Service : public std::enable_shared_from_this<Service> {
   auto work(F f) {
     return offload(*workers_, loop_, std::move(f));
   }
+
+  /// Runs `task` in `scope` now and calls `done(Late<T>)` at its end. The server's end waits for
+  /// it.
+  template <typename T, typename Done>
+  void spawn(std::shared_ptr<async::Scope> scope, async::Task<T> task, Done done) {
+    ++tasks_;
+    async::run_detached(
+        loop_,
+        std::move(scope),
+        std::move(task),
+        [self = shared_from_this(), done = std::move(done)](detail::Late<T> result) mutable {
+          --self->tasks_;
+          done(std::move(result));
+        });
+  }
+  /// Tasks that have not ended.
+  [[nodiscard]] std::size_t tasks() const noexcept { return tasks_; }
 
   // ---- runs ----
   /// A live run; fails with `not_found` when it is not the caller's or not in memory.
@@ -124,6 +145,7 @@ class Service : public std::enable_shared_from_this<Service> {
   std::shared_ptr<async::Scope> scope_;
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
   Rng rng_ = Rng::from_entropy();
+  std::size_t tasks_ = 0;
   bool is_draining_ = false;
   bool is_stopped_ = false;
 };

@@ -54,7 +54,9 @@ async::Task<ClientDynamicConfigResponse> dynamic_config(Call call) {
 }
 
 async::Task<HealthResponse> healthz(Call call) {
-  (void)call;
+  if (call.service->is_draining()) {
+    co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
+  }
   co_return HealthResponse();
 }
 

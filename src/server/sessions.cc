@@ -79,6 +79,7 @@ async::Task<> Sessions::expire(std::chrono::nanoseconds timeout) {
       continue;
     }
     it = sessions_.erase(it);
+    if (on_forget_) on_forget_(session->record.session_id);
     if (session->is_over()) continue;
     session->record.has_expired = true;
     const Error reason =

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,8 +32,10 @@ struct Session {
   SessionRecord record = {};
   std::chrono::steady_clock::time_point last_seen = {};
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  std::map<std::int64_t, Accepted> models = {};                  // by model_seq_id
-  std::map<std::int64_t, std::string> samplers = {};             // by sampling_session_seq_id
+  std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
+  std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
+  /// Samplers with weights in memory only, oldest first.
+  std::deque<std::string> ephemeral = {};
   std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id
   std::unordered_map<std::string, loss::Formula> formulas = {};  // by loss_id
 
@@ -64,6 +67,10 @@ class Sessions {
   /// Ends those that were not seen for `timeout`.
   async::Task<> expire(std::chrono::nanoseconds timeout);
   void on_end(OnEnd f) { on_end_ = std::move(f); }
+  /// Called for a session that was over for a while, or has expired: nobody fetches its results.
+  void on_forget(std::function<void(const std::string& session_id)> f) {
+    on_forget_ = std::move(f);
+  }
   [[nodiscard]] std::size_t open() const noexcept;
   [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
 
@@ -73,6 +80,7 @@ class Sessions {
   std::shared_ptr<async::Scope> parent_;
   std::unordered_map<std::string, std::shared_ptr<Session>> sessions_ = {};
   OnEnd on_end_ = {};
+  std::function<void(const std::string&)> on_forget_ = {};
 };
 
 }  // namespace tinker::server

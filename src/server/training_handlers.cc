@@ -112,15 +112,6 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
-/// Why an optimizer is not served.
-std::optional<Error> refuse_optimizer(const OptimizerConfig& config) {
-  if (std::holds_alternative<AdamOptimizerConfig>(config)) return std::nullopt;
-  const auto* other = std::get_if<OtherOptimizerConfig>(&config);
-  return bad_request(base::concat("optimizer '",
-                                  other != nullptr ? other->type : "dimuon",
-                                  "' is not served here, only 'adamw'"));
-}
-
 }  // namespace
 
 async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request) {
@@ -216,6 +207,10 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
                 find_accepted(session->losses, number, call.payload_hash, "custom_loss_seq_id"));
   if (known) co_return *std::move(known);
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
+  if (session->formulas.size() >= call.service->options().max_losses) {
+    co_return bad_request(
+        base::concat("a session can have ", call.service->options().max_losses, " custom losses"));
+  }
   auto formula = loss::Formula::from_graph(
       std::move(request.name), std::move(request.inputs), std::move(request.graph));
   UntypedApiFuture answer = {.request_id = loss_id};

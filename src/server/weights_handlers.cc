@@ -115,6 +115,18 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
+/// Weights without a name are kept for the latest few sampling sessions only: nobody says when they
+/// are not needed any more.
+void drop_old_weights(Service& service, Session& session, const std::string& newest) {
+  session.ephemeral.push_back(newest);
+  if (session.ephemeral.size() <= service.options().max_ephemeral) return;
+  if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
+    oldest->ephemeral.reset();
+    oldest->is_dropped = true;
+  }
+  session.ephemeral.pop_front();
+}
+
 async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               std::shared_ptr<LiveRun> run,
                                               std::shared_ptr<Session> session,
@@ -123,12 +135,18 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
   auto wait = async::until(std::move(taking));
   TINKER_CO_TRY(auto snapshot, co_await wait);
   const std::string id = base::concat(session->record.session_id, ":sample:", number);
-  service->samplers.add({.sampler_id = id,
-                         .session_id = session->record.session_id,
-                         .owner = run->record.owner,
-                         .base_model = run->record.base_model},
-                        std::move(snapshot),
-                        session->scope);
+  if (session->samplers.contains(number)) {
+    co_return bad_request(
+        base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
+  }
+  const auto sampler = service->samplers.add({.sampler_id = id,
+                                              .session_id = session->record.session_id,
+                                              .owner = run->record.owner,
+                                              .base_model = run->record.base_model},
+                                             session->scope);
+  sampler->ephemeral = std::move(snapshot);
+  session->samplers.emplace(number, id);
+  drop_old_weights(*service, *session, id);
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.sampling_session_id = id}));
@@ -221,7 +239,6 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
     auto same = request;
     same.sampling_session_seq_id.reset();
     TINKER_CO_TRY(operation.payload_hash, wire::encode_json(same));
-    session->samplers.emplace(number, base::concat(session->record.session_id, ":sample:", number));
     operation.work = [service = call.service, session, number](std::shared_ptr<LiveRun> self) {
       return run_ephemeral_save(service, std::move(self), session, number);
     };
@@ -278,6 +295,10 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
     operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
       return refuse(error);
     };
+  } else if (record->kind == CheckpointType::external) {
+    operation.work = [error = is_export(request.path)](const std::shared_ptr<LiveRun>&) {
+      return refuse(error);
+    };
   } else if (record->base_model != run->record.base_model) {
     operation.work = [error = bad_request(base::concat(request.path,
                                                        " is of ",
@@ -305,6 +326,9 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
   if (known) co_return *std::move(known);
   auto finding = call.service->readable_checkpoint(request.path, call.caller.owner);
   auto found = co_await std::move(finding);
+  // A repeat may have been faster meanwhile.
+  TINKER_CO_TRY(known, find_accepted(session->models, number, call.payload_hash, "model_seq_id"));
+  if (known) co_return *std::move(known);
   RunOrigin origin = {.with_optimizer = request.optimizer};
   RunRecord record = {.run_id = base::concat(*request.session_id, ":train:", number),
                       .session_id = *request.session_id,
@@ -320,6 +344,10 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
                                          : request.optimizer_config.value_or(AdamOptimizerConfig());
     if (request.optimizer && !found->has_optimizer_state) {
       origin.refusal = bad_request(base::concat(request.path, " holds no state of the optimizer"));
+    } else if (found->kind == CheckpointType::external) {
+      origin.refusal = is_export(request.path);
+    } else if (auto refusal = refuse_optimizer(record.optimizer)) {
+      origin.refusal = *std::move(refusal);
     } else if (auto facts = call.service->models->facts(record.base_model); !facts.ok()) {
       origin.refusal = facts.error();
     }
