@@ -49,7 +49,7 @@ class Sequencer {
   Sequencer(std::shared_ptr<async::EventLoop> loop,
             std::int64_t next,
             std::chrono::nanoseconds hold);
-  /// Closes it.
+  /// Closes it, so what the `start`s use must outlive it.
   ~Sequencer();
   Sequencer(const Sequencer&) = delete;
   Sequencer& operator=(const Sequencer&) = delete;

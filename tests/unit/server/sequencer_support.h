@@ -42,10 +42,11 @@ class SequencerTest : public ::testing::Test {
   }
 
   std::shared_ptr<async::VirtualLoop> loop_ = std::make_shared<async::VirtualLoop>();
-  std::unique_ptr<Sequencer> sequencer_ =
-      std::make_unique<Sequencer>(loop_, 1, std::chrono::seconds(10));
   std::vector<std::string> started_;
   std::map<std::string, Error> failed_;
+  // Calls what waits when it dies, so it dies first.
+  std::unique_ptr<Sequencer> sequencer_ =
+      std::make_unique<Sequencer>(loop_, 1, std::chrono::seconds(10));
 };
 
 }  // namespace tinker::server
