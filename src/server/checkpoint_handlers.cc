@@ -223,7 +223,9 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
   if (request.ttl_seconds) {
     TINKER_CO_TRY(Store::check_ttl(*request.ttl_seconds));
   }
-  auto search = call.service->readable_checkpoint(request.source_path, call.caller.owner);
+  const std::string header(call.header("x-tinker-weights-access-token"));
+  const Secret token = request.weights_access_token.value_or(Secret(header));
+  auto search = call.service->readable_checkpoint(request.source_path, call.caller.owner, token);
   TINKER_CO_TRY(const auto source, co_await std::move(search));
   RunRecord run = {.owner = call.caller.owner,
                    .base_model = source.base_model,

@@ -171,6 +171,18 @@ async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std
   co_return *std::move(record);
 }
 
+async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path,
+                                                           std::string owner,
+                                                           Secret token) {
+  if (!token.empty()) {
+    TINKER_CO_TRY(const auto other, access.authenticate(token.expose(), now()));
+    auto search = readable_checkpoint(path, other.owner);
+    if (auto found = co_await std::move(search); found.ok()) co_return found;
+  }
+  auto search = readable_checkpoint(std::move(path), std::move(owner));
+  co_return co_await std::move(search);
+}
+
 async::Task<CheckpointRecord> Service::own_checkpoint(TinkerPath path, std::string owner) {
   auto search = readable_checkpoint(path.to_string(), owner);
   TINKER_CO_TRY(auto record, co_await std::move(search));

@@ -24,6 +24,7 @@
 #include "server/usage.h"
 #include "tinker/log.h"
 #include "tinker/rng.h"
+#include "tinker/secret.h"
 
 namespace tinker::server {
 
@@ -96,6 +97,16 @@ class Service : public std::enable_shared_from_this<Service> {
           done(std::move(result));
         });
   }
+  /// The same for a task that goes on when the client goes away.
+  template <typename T>
+  Future<T> apart(async::Task<T> task) {
+    Promise<T> promise(loop_);
+    auto future = promise.future();
+    spawn(scope_, std::move(task), [promise = std::move(promise)](detail::Late<T> result) mutable {
+      promise.set(*std::move(result));
+    });
+    return future;
+  }
   /// Tasks that have not ended.
   [[nodiscard]] std::size_t tasks() const noexcept { return tasks_; }
 
@@ -113,6 +124,10 @@ class Service : public std::enable_shared_from_this<Service> {
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
   /// A checkpoint that the caller may read: his own, or a public one.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
+  /// The same, also of the account whose credential is given.
+  async::Task<CheckpointRecord> readable_checkpoint(std::string path,
+                                                    std::string owner,
+                                                    Secret token);
   /// A checkpoint of the caller's.
   async::Task<CheckpointRecord> own_checkpoint(TinkerPath path, std::string owner);
   /// Its adapter, from the cache or from the disk.
@@ -130,6 +145,8 @@ class Service : public std::enable_shared_from_this<Service> {
       adapters;  ///< Of checkpoints, by folder; the one used last goes last.
   base::BoundedMap<std::string, std::string> created_sessions{
       10'000};  ///< Ids by owner and idempotency key.
+  base::BoundedMap<std::string, std::string> unloaded_models{
+      10'000};  ///< Futures by owner and model.
   UsageMeter usage;
 
  private:

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "server/checkpoint_path.h"
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/metadata.h"
@@ -70,12 +71,7 @@ async::Task<TelemetryResponse> telemetry(Call call) {
 }
 
 async::Task<CreateSessionResponse> create_session(Call call, CreateSessionRequest request) {
-  // The only thing that a repeat has in common with the first try (PROTOCOL 10, rule 2).
-  const auto key = base::concat(call.caller.owner, "\n", call.header("x-idempotency-key"));
-  const bool has_key = !call.header("x-idempotency-key").empty();
-  if (const auto* known = has_key ? call.service->created_sessions.find(key) : nullptr) {
-    co_return CreateSessionResponse{.session_id = *known};
-  }
+  auto& known = call.service->created_sessions;
   SessionRecord record = {.session_id = call.service->random_id(),
                           .owner = call.caller.owner,
                           .tags = std::move(request.tags),
@@ -84,10 +80,26 @@ async::Task<CreateSessionResponse> create_session(Call call, CreateSessionReques
                           .project_id = std::move(request.project_id).value_or(std::string()),
                           .display_name = std::move(request.display_name),
                           .created_at = call.service->now()};
+  // The only thing that a repeat has in common with the first try (PROTOCOL 10, rule 2).
+  std::string key(call.header("x-idempotency-key"));
+  if (!key.empty()) {
+    key = short_hash(base::concat(call.caller.owner, "\n", key));
+    if (const auto* id = known.find(key)) {
+      auto search = call.service->sessions.find(*id, call.caller.owner);
+      TINKER_CO_TRY(const auto session, co_await std::move(search));
+      co_return CreateSessionResponse{.session_id = session->record.session_id};
+    }
+    known.put(key, record.session_id);
+  }
+  // To its end, also when the client has gone: the repeat shall find it.
   auto creating = call.service->sessions.create(std::move(record));
-  TINKER_CO_TRY(const auto session, co_await std::move(creating));
-  if (has_key) call.service->created_sessions.put(key, session->record.session_id);
-  co_return CreateSessionResponse{.session_id = session->record.session_id};
+  auto created = async::until(call.service->apart(std::move(creating)));
+  auto session = co_await created;
+  if (!session.ok()) {
+    known.take(key);
+    co_return session.error();
+  }
+  co_return CreateSessionResponse{.session_id = (*session)->record.session_id};
 }
 
 async::Task<SessionHeartbeatResponse> heartbeat(Call call, SessionHeartbeatRequest request) {

@@ -158,13 +158,18 @@ async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request) {
 }
 
 async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request) {
+  auto& unloaded = call.service->unloaded_models;
+  const auto key = base::concat(call.caller.owner, "\n", request.model_id);
+  if (const auto* id = unloaded.find(key)) {  // the request has no number to know its repeat by
+    co_return UntypedApiFuture{.request_id = *id, .model_id = request.model_id};
+  }
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  TINKER_CO_TRY(auto id,
-                run->submit(call.service,
-                            {.type = "unload_model",
-                             .work = [service = call.service](std::shared_ptr<LiveRun> self) {
-                               return run_unload(service, std::move(self));
-                             }}));
+  LiveRun::Operation operation = {.type = "unload_model"};
+  operation.work = [service = call.service](std::shared_ptr<LiveRun> self) {
+    return run_unload(service, std::move(self));
+  };
+  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  unloaded.put(key, id);
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 

@@ -287,7 +287,8 @@ namespace {
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
   run->record.last_request_at = call.service->now();
-  auto search = call.service->readable_checkpoint(request.path, call.caller.owner);
+  auto search = call.service->readable_checkpoint(
+      request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
   auto record = co_await std::move(search);
   LiveRun::Operation operation = {
       .seq_id = request.seq_id, .type = "load_weights", .payload_hash = call.payload_hash};
@@ -324,7 +325,8 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
   TINKER_CO_TRY(auto known,
                 find_accepted(session->models, number, call.payload_hash, "model_seq_id"));
   if (known) co_return *std::move(known);
-  auto finding = call.service->readable_checkpoint(request.path, call.caller.owner);
+  auto finding = call.service->readable_checkpoint(
+      request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
   auto found = co_await std::move(finding);
   // A repeat may have been faster meanwhile.
   TINKER_CO_TRY(known, find_accepted(session->models, number, call.payload_hash, "model_seq_id"));

@@ -194,6 +194,52 @@ TEST(LocalServer, EndsWhatRunsWhenItStops) {
   EXPECT_FALSE(endless.get().ok());
 }
 
+TEST(LocalServer, LetsGoOfItsFolderWhenItIsEndedInTheMiddleOfWork) {
+  const testing::TemporaryFolder folder;
+  auto options = small_server();
+  options.data_dir = folder.path();
+  {
+    const auto server = LocalServer::start(options).value();
+    const auto sampler =
+        connect(server).create_sampling_client({.base_model = "tiny"}).get().value();
+    auto endless = sampler.sample(ModelInput::from_tokens({1}),
+                                  {.max_tokens = 4000, .stop = std::vector<std::int32_t>()});
+    endless.cancel();
+  }  // the client goes, then the server
+
+  EXPECT_THAT(LocalServer::start(options), IsOk());
+}
+
+TEST(LocalServer, KeepsTheLatestOfTheWeightsThatHaveNoName) {
+  constexpr int kKept = 16;
+  const auto server = LocalServer::start(small_server()).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 1}).get().value();
+  const auto first = trainer.save_weights_and_get_sampling_client().get().value();
+  const auto second = trainer.save_weights_and_get_sampling_client().get().value();
+  for (int i = 0; i < kKept - 1; ++i) trainer.save_weights_and_get_sampling_client().get().value();
+  const auto prompt = ModelInput::from_tokens({1});
+
+  EXPECT_THAT(first.sample(prompt, {.max_tokens = 1}).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("newer ones")));
+  EXPECT_THAT(second.sample(prompt, {.max_tokens = 1}).get(), IsOk());
+}
+
+TEST(LocalServer, SamplesFromTheWeightsThatANameHadWhenTheClientWasMade) {
+  const auto server = LocalServer::start(small_server()).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+  const auto path = trainer.save_weights_for_sampler("latest").get().value().path;
+  const auto sampler = service.create_sampling_client({.model_path = path}).get().value();
+  const SamplingParams params = {.max_tokens = 6, .seed = 7};
+  const auto prompt = ModelInput::from_tokens({5, 9});
+  const auto before = sampler.sample(prompt, params).get().value().sequences.at(0).logprobs;
+  train(trainer, 3);
+  trainer.save_weights_for_sampler("latest").get().value();
+
+  EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).logprobs, before);
+}
+
 TEST(LocalServer, NamesTheModelsThatThereAreWhenOneIsMissing) {
   const auto server = LocalServer::start(small_server()).value();
 
