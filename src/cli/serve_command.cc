@@ -35,6 +35,7 @@ struct ServeOptions {
   std::string tls_cert = {};
   std::string tls_key = {};
   std::size_t threads = 0;
+  std::int64_t session_timeout = 300;
   CLI::AsSizeValue::result_t memory = 0;
   EnginePrecision precision = EnginePrecision::bf16;
   bool json = false;
@@ -196,6 +197,7 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
                             .threads = options.threads,
                             .memory_bytes = static_cast<std::size_t>(options.memory),
                             .precision = options.precision};
+  out.session_timeout = std::chrono::seconds(options.session_timeout);
   TINKER_TRY(out.models, models_of(options));
   TINKER_TRY(out.keys, keys_of(options));
   for (const auto& text : options.flags) {
@@ -262,6 +264,11 @@ void add_serve_command(CLI::App& app, int& status) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, EnginePrecision>{
           {"bf16", EnginePrecision::bf16}, {"f32", EnginePrecision::f32}}))
       ->default_str("bf16");
+  command
+      ->add_option("--session-timeout",
+                   options->session_timeout,
+                   "Seconds after the last heartbeat of a session until it ends")
+      ->capture_default_str();
   command->add_option("--api-key-file",
                       options->api_key_file,
                       "Lines 'OWNER KEY'; absent: TINKER_SERVER_KEYS, or no keys");

@@ -294,6 +294,19 @@ Result<Caller> check_caller(const Service& service, const http::ServerRequest& r
   return service.access.authenticate(header("x-api-key"), service.now());
 }
 
+/// Bodies are JSON or protobuf; one that says nothing of itself is taken for what the endpoint
+/// reads.
+Result<void> check_content_type(const http::ServerRequest& request) {
+  auto type = request.headers().find("content-type").value_or(std::string_view());
+  type = type.substr(0, type.find_first_of("; "));
+  if (type.empty() || type == "application/json" || type == "application/x-protobuf") return {};
+  return Error{
+      .code = ErrorCode::unexpected_status,
+      .message = base::concat(
+          "Content-Type: expected application/json or application/x-protobuf, found '", type, "'"),
+      .http_status = 415};
+}
+
 struct Unpacked {
   std::string body = {};
   std::string hash = {};
@@ -338,6 +351,7 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
   TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  TINKER_CO_TRY(check_content_type(request));
   const std::size_t limit = found.endpoint->is_training ? service->options().max_training_bytes
                                                         : service->options().max_json_bytes;
   auto reading = read_and_unpack(service, request, limit);

@@ -46,6 +46,19 @@ struct Answer {
   Result<Reply> operator()(const UnknownId&) const { return no_such("future", request.request_id); }
 };
 
+/// Whether an earlier life of the server may have accepted an id: it names a session that is known,
+/// but no run or sampler of this life. 410 makes clients ask again for it; 404 is final.
+async::Task<bool> is_of_earlier_life(Call call, std::string request_id) {
+  const std::string target = request_id.substr(0, request_id.rfind(':'));
+  if (call.service->find_run(target, call.caller.owner).ok()) co_return false;
+  const auto sampler = call.service->samplers.find(target);
+  if (sampler && sampler->record.owner == call.caller.owner) co_return sampler->is_revived;
+  auto search =
+      call.service->sessions.find(request_id.substr(0, request_id.find(':')), call.caller.owner);
+  const auto session = co_await std::move(search);
+  co_return session.ok() && request_id.find(':') != std::string::npos;
+}
+
 }  // namespace
 
 async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
@@ -53,12 +66,9 @@ async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
       request.request_id, call.caller.owner, request.allow_metadata_only);
   TINKER_CO_TRY(const auto answer, co_await std::move(polling));
   if (std::holds_alternative<UnknownId>(answer)) {
-    // 410 makes clients ask again for what an earlier life of the server had accepted; 404 is
-    // final.
-    auto search = call.service->sessions.find(
-        request.request_id.substr(0, request.request_id.find(':')), call.caller.owner);
-    const auto session = co_await std::move(search);
-    if (session.ok())
+    auto looking = is_of_earlier_life(call, request.request_id);
+    TINKER_CO_TRY(const bool is_old, co_await std::move(looking));
+    if (is_old)
       co_return is_over("future", request.request_id, "is gone: the server was started again");
   }
   co_return std::visit(Answer{request}, answer);

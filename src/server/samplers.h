@@ -34,6 +34,7 @@ struct Sampler {
   std::optional<CheckpointRecord> checkpoint = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
+  bool is_revived = false;  ///< It was made in an earlier life of the server.
   bool is_dropped = false;  ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};  // by seq_id

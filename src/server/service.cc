@@ -154,6 +154,7 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
   auto sampler = samplers.add(*std::move(record), session->scope);
+  sampler->is_revived = true;
   // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
   sampler->clones =
       std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();

@@ -33,13 +33,12 @@ ClientSessionFinishReason reason_of(SessionFinishReason reason) {
   return ClientSessionFinishErrored();
 }
 
-/// Nothing for a session whose heartbeats stopped: it is not finished, and not known to run.
-std::optional<SessionStatus> status_of_session(const SessionRecord& record) {
+SessionStatus status_of_session(const SessionRecord& record) {
   if (record.finish_reason) {
     return ClientSessionFinished{.reason = reason_of(*record.finish_reason),
                                  .detail = record.finish_detail};
   }
-  if (record.has_expired) return std::nullopt;
+  if (record.has_expired) return SessionCancelled{.detail = "its heartbeats stopped"};
   return SessionActive();
 }
 

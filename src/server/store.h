@@ -40,8 +40,8 @@ struct SessionQuery {
   std::int64_t limit = 50;
   /// `created_at` and id of the last one seen.
   std::optional<std::pair<Instant, std::string>> after = {};
-  /// One of them must match. Sessions are active, finished by the client, or expired, which is none
-  /// of the statuses.
+  /// One of them must match. Sessions are active, finished by the client, or cancelled: those whose
+  /// heartbeats stopped.
   std::optional<std::vector<SessionStatusQuery>> statuses = {};
 };
 

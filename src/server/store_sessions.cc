@@ -67,6 +67,7 @@ bool has_status(const SessionRecord& session, const SessionStatusQuery& wanted) 
   if (std::holds_alternative<ActiveSessionStatusQuery>(wanted)) {
     return !session.finish_reason && !session.has_expired;
   }
+  if (std::holds_alternative<CancelledSessionStatusQuery>(wanted)) return session.has_expired;
   const auto* finished = std::get_if<ClientFinishedSessionStatusQuery>(&wanted);
   if (finished == nullptr || !session.finish_reason) return false;
   return !finished->reasons || std::ranges::count(*finished->reasons, *session.finish_reason) > 0;

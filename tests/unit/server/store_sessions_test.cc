@@ -195,7 +195,7 @@ TEST_F(StoreSessions, AreFoundByStatus) {
                                     Finished{.reasons = {{SessionFinishReason::success}}}}}}),
               ElementsAre("good", "active"));
   EXPECT_THAT(search({.statuses = {{CancelledSessionStatusQuery(), FailedSessionStatusQuery()}}}),
-              IsEmpty());
+              ElementsAre("expired"));
 }
 
 TEST_F(StoreSessions, AreFoundPageByPage) {
