@@ -7,7 +7,8 @@ from tinker import types
 
 LEARNING_RATE = 1e-2
 ADAM = types.AdamParams(learning_rate=LEARNING_RATE)
-SENTENCES = ([5, 9, 2, 7, 11, 3], [8, 8, 1, 4], [6, 10, 12, 13, 14, 15, 16, 17])
+# No token twice in a row: attention cannot count what is all the same.
+SENTENCES = ([5, 9, 2, 7, 11, 3], [8, 20, 1, 4], [6, 10, 12, 13, 14, 15, 16, 17])
 
 
 def text(*tokens):

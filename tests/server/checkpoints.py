@@ -23,7 +23,7 @@ except ImportError:
 
 IS_NEW = tuple(map(int, tinker.__version__.split("."))) >= (0, 36)
 PEFT_FILES = {"adapter_config.json", "adapter_model.safetensors"}
-KEYS = {"ada": "tml-key-of-ada", "bob": "tml-key-of-bob"}
+KEYS = {"ada": "tml-the-test-key-of-ada", "bob": "tml-the-test-key-of-bob"}
 HOUR = 3600
 # Of a key that nobody has: the files are read by whoever has it, never here.
 RECIPIENT = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
@@ -32,7 +32,8 @@ REFUSED = tinker.BadRequestError, tinker.NotFoundError, tinker.PermissionDeniedE
 
 
 def rest_of(service, key):
-    return tinker.RestClient(api_key=key) if IS_NEW else service.create_rest_client()
+    # Clients without an address of their own share connections, also after the environment names another one.
+    return tinker.RestClient(base_url=os.environ["TINKER_BASE_URL"], api_key=key) if IS_NEW else service.create_rest_client()
 
 
 def fetch(url):
@@ -303,13 +304,12 @@ if IS_NEW:
                 save = lambda: self.training.save_weights_external("bad", age_encryption_recipients=bad)  # noqa: E731
                 self.assert_refused(save, part, kind=tinker.RequestFailedError)
 
-        def test_an_export_cannot_be_trained_on_or_sampled(self):
-            path = self.export("export")
-            for call in (
-                lambda: self.service.create_training_client_from_state(path),
-                lambda: self.service.create_sampling_client(model_path=path),
-            ):
-                self.assert_refused(call, path)
+        def test_exports_are_not_for_sampling_and_encrypted_ones_for_nothing_here(self):
+            plain = self.export("plain")
+            secret = self.export("secret", age_encryption_recipients=[RECIPIENT])
+            self.assert_refused(lambda: self.service.create_sampling_client(model_path=plain), plain)
+            self.assert_refused(lambda: self.service.create_sampling_client(model_path=secret), secret)
+            self.assert_refused(lambda: self.service.create_training_client_from_state(secret), secret)
 
         def test_only_exports_have_links(self):
             self.assert_refused(lambda: self.rest.get_external_weights_urls(self.saved("training")), "external")

@@ -18,9 +18,22 @@ from batches import *
 from case import *
 from tinker.cli.__main__ import main_cli
 
-KEYS = {"ada": "tml-key-of-ada"}
+KEYS = {"ada": "tml-the-test-key-of-ada"}
 COMMAND_SECONDS = 60
-OK, FAILED, USAGE = 0, 1, 2
+OK, FAILED = 0, 1
+# The official program, without the end of the interpreter: now and then the threads of its native transport abort there,
+# after all has been said.
+PROGRAM = """
+import os, sys
+from tinker.cli.__main__ import main
+try:
+    main()
+    status = 0
+except SystemExit as end:
+    status = end.code or 0
+sys.stdout.flush(), sys.stderr.flush()
+os._exit(status)
+"""
 
 used = set()
 
@@ -62,20 +75,21 @@ class Commands(ServedCase):
         return self.training.save_state(name, overwrite=True, **options).result().path
 
     def tinker(self, *words, expect=OK, stdin="", **variables):
-        """stdout of a command that must end with `expect`; of a failure: stderr."""
+        """stdout of a command that must end with `expect` (None: with anything); of a failure: stderr."""
         names = [word for word in words if not word.startswith("-") and word != "json"]
         used.add(next((tuple(names[:i]) for i in (2, 1) if tuple(names[:i]) in COMMANDS), ()))
         environment = {**os.environ, "HOME": str(self.home), "COLUMNS": "300", "HF_HUB_OFFLINE": "1", **variables}
         done = subprocess.run(
-            [sys.executable, "-m", "tinker.cli", *words],
+            [sys.executable, "-c", PROGRAM, *words],
             input=stdin,
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS,
             env={name: value for name, value in environment.items() if value is not None},
         )
-        self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
-        return done.stdout if expect == OK else done.stderr
+        if expect is not None:
+            self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
+        return done.stdout if done.returncode == OK else done.stderr
 
     def json(self, *words, **options):
         return json.loads(self.tinker("-f", "json", *words, **options))
@@ -229,23 +243,17 @@ class Others(Commands):
     def test_trace(self):
         """Either there is one, or the reason why not is told."""
         target = self.home / "trace"
-        done = subprocess.run(
-            [sys.executable, "-m", "tinker.cli", "session", "export-trace", self.session_id, "-o", str(target)],
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-        )
-        used.add(("session", "export-trace"))
-        if done.returncode == OK:
+        out = self.tinker("session", "export-trace", self.session_id, "-o", str(target), expect=None)
+        if target.exists():
             self.assertGreater(target.stat().st_size, 0)
         else:
-            self.assertIn("trace", done.stderr.partition(self.session_id)[2])
+            self.assertIn("trace", out.rpartition(self.session_id)[2])
         message = self.tinker("session", "export-trace", "no-such-session", expect=FAILED)
         self.assertIn("Resource not found", message)
 
     def test_a_wrong_key(self):
         message = self.tinker("run", "list", expect=FAILED, TINKER_API_KEY="tml-of-nobody")
-        self.assertIn("Authentication failed", message)
+        self.assertIn("401", message)
         self.assertNotIn("tml-of-nobody", message)
 
 
@@ -267,7 +275,7 @@ class Login(Commands):
 
 
 class RevokedKey(Commands):
-    KEYS = {"eve": "tml-key-of-eve"}  # a server of its own
+    KEYS = {"eve": "tml-the-test-key-of-eve"}  # a server of its own
 
     def test_logout_of_a_generated_key_revokes_it(self):
         key = self.KEYS["eve"]
@@ -275,7 +283,7 @@ class RevokedKey(Commands):
         file = self.home / ".tinker/credentials.json"
         file.write_text(file.read_text().replace('"manual"', '"generated"'))
         self.assertIn("deleted its API key", self.tinker("auth", "logout", TINKER_API_KEY=None))
-        self.assertIn("Authentication failed", self.tinker("run", "list", expect=FAILED))
+        self.assertIn("401", self.tinker("run", "list", expect=FAILED))
 
 
 class Hub:
@@ -323,7 +331,7 @@ class Hub:
                         entry = json.loads(line)
                         if entry["key"] in ("file", "lfsFile"):
                             hub.committed.add(entry["value"]["path"])
-                    return self.reply({"commitUrl": hub.url + "/c", "commitOid": "1" * 40, "success": True})
+                    return self.reply({"commitUrl": hub.url + "/ada/adapter/commit/" + "1" * 40, "commitOid": "1" * 40, "success": True})
                 return self.reply({"url": hub.url + "/ada/adapter", "id": "ada/adapter"})
 
             def chunked(self):

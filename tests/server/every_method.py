@@ -51,7 +51,7 @@ def half_squares(data, rows):
 class Clients(ServedCase):
     @classmethod
     def setUpClass(cls):
-        cls.KEYS = {"ada": "tml-key-of-ada"} if ARGUMENTS.flags == "on" else None
+        cls.KEYS = {"ada": "tml-the-test-key-of-ada"} if ARGUMENTS.flags == "on" else None
         super().setUpClass()
         cls.service = tinker.ServiceClient(user_metadata={"team": "ml"}, project_id="lab")
         cls.session_id = cls.service.holder.get_session_id()
@@ -511,8 +511,8 @@ class Rest(Clients):
             for answer in self.both(self.rest, "get_external_weights_urls", path):
                 self.assertLessEqual({"adapter_config.json", "adapter_model.safetensors"}, answer.urls.keys())
                 self.assertGreater(answer.expires, datetime.datetime.now(datetime.timezone.utc))
-                for url in answer.urls.values():
-                    self.assertGreater(len(urllib.request.urlopen(url, timeout=10).read()), 0)
+                sizes = {name: len(urllib.request.urlopen(url, timeout=10).read()) for name, url in answer.urls.items()}
+                self.assertTrue(sizes["adapter_config.json"] > 100 and sizes["adapter_model.safetensors"] > 1000, sizes)
 
         def test_copies_belong_to_a_run_of_their_own(self):
             for copy in self.both(self.rest, "copy_weights", self.path, "project-2", ttl_seconds=7200):

@@ -22,7 +22,7 @@ SOURCE = f"random:2x64,vocab={VOCABULARY}"
 LOCAL_KEY = "tml-local-test-key"  # without --api-key-file any key will do
 
 START_SECONDS = 60
-STOP_SECONDS = 30
+STOP_SECONDS = 60  # what runs may take 30 to finish
 LOG_TAIL_BYTES = 20_000
 
 
