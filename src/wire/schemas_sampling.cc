@@ -14,8 +14,7 @@ const Schema& schema_of<EncodedTextChunk>() {
       required<&T::tokens>("tokens"),
       tag<"encoded_text">(),
   };
-  static constexpr Schema kSchema = {
-      .fields = kFields, .members = Members::exact, .tag_name = "type", .tag = "encoded_text"};
+  static constexpr Schema kSchema = {.fields = kFields, .tag_name = "type", .tag = "encoded_text"};
   return kSchema;
 }
 
@@ -28,8 +27,7 @@ const Schema& schema_of<ImageChunk>() {
       nullable<&T::expected_tokens>("expected_tokens"),
       tag<"image">(),
   };
-  static constexpr Schema kSchema = {
-      .fields = kFields, .members = Members::exact, .tag_name = "type", .tag = "image"};
+  static constexpr Schema kSchema = {.fields = kFields, .tag_name = "type", .tag = "image"};
   return kSchema;
 }
 
@@ -42,10 +40,8 @@ const Schema& schema_of<ImageAssetPointerChunk>() {
       nullable<&T::expected_tokens>("expected_tokens"),
       tag<"image_asset_pointer">(),
   };
-  static constexpr Schema kSchema = {.fields = kFields,
-                                     .members = Members::exact,
-                                     .tag_name = "type",
-                                     .tag = "image_asset_pointer"};
+  static constexpr Schema kSchema = {
+      .fields = kFields, .tag_name = "type", .tag = "image_asset_pointer"};
   return kSchema;
 }
 
@@ -56,8 +52,7 @@ const Schema& schema_of<DmelChunk>() {
       required<&T::dmel, Base64Codec>("dmel"),
       tag<"dmel">(),
   };
-  static constexpr Schema kSchema = {
-      .fields = kFields, .members = Members::exact, .tag_name = "type", .tag = "dmel"};
+  static constexpr Schema kSchema = {.fields = kFields, .tag_name = "type", .tag = "dmel"};
   return kSchema;
 }
 
