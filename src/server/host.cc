@@ -83,6 +83,8 @@ Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
 }
 
 Result<void> Host::open(LocalServerOptions options) {
+  // Tokens are of use only where keys tell callers apart; who wants them all the same says so.
+  options.flags.emplace("pjwt_auth_enabled", options.keys.empty() ? "off" : "on");
   TINKER_TRY(auto flags, make_flags(options.flags));
   TINKER_TRY(auto store, Store::open(options.data_dir, Clock::system()));
   data_dir_ = store->folder();

@@ -283,6 +283,11 @@ async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalReques
 
 namespace {
 
+Error has_no_optimizer(std::string_view path) {
+  return bad_request(
+      base::concat(path, " holds no state of the optimizer; it can be loaded without"));
+}
+
 /// Into a model that is there.
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
@@ -298,6 +303,10 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
     };
   } else if (record->kind == CheckpointType::external) {
     operation.work = [error = is_export(request.path)](const std::shared_ptr<LiveRun>&) {
+      return refuse(error);
+    };
+  } else if (request.optimizer && !record->has_optimizer_state) {
+    operation.work = [error = has_no_optimizer(request.path)](const std::shared_ptr<LiveRun>&) {
       return refuse(error);
     };
   } else if (record->base_model != run->record.base_model) {
@@ -345,7 +354,7 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
     record.optimizer = request.optimizer ? found->optimizer
                                          : request.optimizer_config.value_or(AdamOptimizerConfig());
     if (request.optimizer && !found->has_optimizer_state) {
-      origin.refusal = bad_request(base::concat(request.path, " holds no state of the optimizer"));
+      origin.refusal = has_no_optimizer(request.path);
     } else if (found->kind == CheckpointType::external) {
       origin.refusal = is_export(request.path);
     } else if (auto refusal = refuse_optimizer(record.optimizer)) {
