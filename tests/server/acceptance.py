@@ -355,7 +355,8 @@ class Results(Wire):
 
     def test_ids_of_the_future_are_unknown(self):
         for id in ("", "nonsense", f"{self.model}:99", "r-" + "9" * 300):
-            self.assert_refused(self.api.poll(id), id[:100], status=404)
+            with self.subTest(id[:100]):
+                self.assert_refused(self.api.poll(id), id[:100], status=404)
 
     def test_a_delivered_result_can_be_fetched_again(self):
         id = self.submit(1)
