@@ -13,6 +13,8 @@ namespace {
 
 // Clients number the requests of a clone from here on (PROTOCOL 7.11).
 constexpr std::int64_t kClone = 1'000'000'000;
+// The answer names each, before anything is known of the rest.
+constexpr std::int64_t kMaxSamples = 16'384;
 // Answers of so many tokens or more are encoded by a worker.
 constexpr std::size_t kManyTokens = 8'192;
 
@@ -188,9 +190,9 @@ async::Task<GetSamplerResponse> get_sampler(Call call) {
 }
 
 async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
-  if (request.num_samples < 1) {
+  if (request.num_samples < 1 || request.num_samples > kMaxSamples) {
     co_return bad_request(
-        base::concat("num_samples: expected at least 1, found ", request.num_samples));
+        base::concat("num_samples: expected 1 to ", kMaxSamples, ", found ", request.num_samples));
   }
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
