@@ -1,5 +1,6 @@
 #include "server/endpoints.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -23,8 +24,12 @@ namespace {
 
 using http::Method;
 
-// Bodies at least this long are unpacked, hashed and read by a worker.
+// Bodies at least this long are hashed and read by a worker, packed ones are always unpacked there.
 constexpr std::size_t kLargeBody = std::size_t{64} << 10U;
+// A packed body may stand for this much, and beyond that for so many times its size: what stands
+// for more was made to fill the memory.
+constexpr std::size_t kUnpacked = std::size_t{64} << 20U;
+constexpr std::size_t kMaxExpansion = 1000;
 
 /// Who may call an endpoint.
 enum class Gate {
@@ -313,8 +318,9 @@ struct Unpacked {
 };
 
 Result<Unpacked> unpack(const std::string& coding, std::string body, std::size_t limit) {
+  const std::size_t most = std::min(limit, std::max(kUnpacked, kMaxExpansion * body.size()));
   TINKER_TRY(std::string plain,
-             http::decode_content(coding, std::move(body), limit, ErrorCode::unprocessable));
+             http::decode_content(coding, std::move(body), most, ErrorCode::unprocessable));
   base::Sha256 hash;
   hash.update(plain);
   return Unpacked{.body = std::move(plain), .hash = hash.finish()};
@@ -326,7 +332,9 @@ async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
   auto reading = http::read_body(request, limit);
   TINKER_CO_TRY(std::string body, co_await std::move(reading));
   const std::string coding(request.headers().find("content-encoding").value_or(""));
-  if (body.size() < kLargeBody) co_return unpack(coding, std::move(body), limit);
+  if (coding.empty() && body.size() < kLargeBody) {
+    co_return unpack(coding, std::move(body), limit);
+  }
   auto unpacked = service->work([coding, body = std::move(body), limit]() mutable {
     return unpack(coding, std::move(body), limit);
   });
@@ -410,6 +418,12 @@ async::Task<> answer(std::shared_ptr<Service> service,
       {.status = reply.status, .headers = std::move(reply.headers), .body = std::move(reply.body)});
   if (!delivered.empty()) service->futures.delivered(delivered);
   co_return Result<void>();
+}
+
+std::vector<EndpointName> endpoint_names() {
+  std::vector<EndpointName> out;
+  for (const auto& endpoint : kEndpoints) out.push_back({endpoint.method, endpoint.path});
+  return out;
 }
 
 }  // namespace tinker::server

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "async/task.h"
 #include "http/server_exchange.h"
@@ -17,5 +19,12 @@ async::Task<> answer(std::shared_ptr<Service> service,
 
 /// The HTTP status of an error that a handler returned. Never 409, and 5xx only for our own faults.
 int status_of(const Error& error) noexcept;
+
+/// A row of the table, as tests go through it.
+struct EndpointName {
+  http::Method method;
+  std::string_view path;  ///< Below /api/v1/; {names} stand for one segment each.
+};
+std::vector<EndpointName> endpoint_names();
 
 }  // namespace tinker::server

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kClone = 1'000'000'000;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
-constexpr std::int64_t kMaxSamples = 10'000;  // of one request
+constexpr std::int64_t kMaxSamples = 16'384;  // of one request: the answer names each
 
 SampleOptions options_of(const SampleRequest& request) {
   return {.num_samples = request.num_samples,

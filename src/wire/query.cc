@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include "base/strings.h"
 
@@ -109,7 +110,8 @@ Result<std::string> json_from_query(std::string_view query, const Schema& schema
     const bool wants_integer =
         field != schema.fields.end() && field->expected == JsonCodec<std::int64_t>::kExpected;
     const auto end = value.data() + value.size();
-    if (wants_integer && std::from_chars(value.data(), end, integer).ptr == end && !value.empty()) {
+    const auto read = std::from_chars(value.data(), end, integer);
+    if (wants_integer && read.ec == std::errc() && read.ptr == end) {
       writer.integer(integer);
     } else {
       writer.string(value);

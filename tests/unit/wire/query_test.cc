@@ -60,6 +60,11 @@ TEST(Query, KeepsTextThatLooksLikeANumber) {
               IsOkAndHolds(GetCurrentCheckpointStorageUsageRequest{.project_id = "42"}));
 }
 
+TEST(Query, RefusesNumbersBeyond64Bits) {
+  EXPECT_THAT(decode_query<ListSessionsQuery>("offset=99999999999999999999"),
+              IsError(ErrorCode::invalid_argument, StartsWith("offset: expected an integer")));
+}
+
 TEST(Query, NamesTheMemberThatIsWrong) {
   EXPECT_THAT(decode_query<ListSessionsQuery>("limit=many"),
               IsError(ErrorCode::invalid_argument, StartsWith("limit: expected an integer")));
