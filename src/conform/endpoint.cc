@@ -75,7 +75,8 @@ Endpoint::Pending Endpoint::start(Call call) {
 
 Result<Answer> Endpoint::wait(Pending& pending) {
   while (true) {
-    if (interrupted_ != nullptr && interrupted_->load()) return undecided("interrupted");
+    if (is_interruptible_ && interrupted_ != nullptr && interrupted_->load())
+      return undecided("interrupted");
     auto response = pending.response.get(kTick);
     if (response.ok()) {
       const auto type = response->headers.find("Content-Type").value_or("");

@@ -56,8 +56,8 @@ class Endpoint {
   /// Sends all at once; the answers are in the order of the calls.
   std::vector<Result<Answer>> send_all(std::vector<Call> calls);
 
-  /// From now on interruptions do not count: what is left behind must be cleaned up.
-  void ignore_interruptions() noexcept { interrupted_ = nullptr; }
+  /// Off while what is left behind is cleaned up: interruptions do not count then.
+  void set_interruptible(bool value) noexcept { is_interruptible_ = value; }
 
  private:
   struct Pending;
@@ -68,6 +68,7 @@ class Endpoint {
   std::string base_url_;
   Secret api_key_;
   const std::atomic<bool>* interrupted_;
+  bool is_interruptible_ = true;
 };
 
 }  // namespace tinker::conform

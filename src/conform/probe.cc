@@ -173,6 +173,7 @@ Evidence refused_or_failed(Probe& probe, const Result<Answer>& submission) {
 
 std::vector<std::string> Probe::clean_up() {
   std::vector<std::string> left;
+  endpoint_.set_interruptible(false);
   for (const auto& text : std::exchange(checkpoints_, {})) {
     const auto path = TinkerPath::parse(text);
     if (!path) {
@@ -191,12 +192,13 @@ std::vector<std::string> Probe::clean_up() {
     // Servers that unload the models of a finished session need not know this call.
     if (body) (void)endpoint_.send({.path = "/api/v1/unload_model", .body = *std::move(body)});
   }
+  endpoint_.set_interruptible(true);
   return left;
 }
 
 std::vector<std::string> Probe::close(std::string_view reason) {
-  endpoint_.ignore_interruptions();
   auto left = clean_up();
+  endpoint_.set_interruptible(false);
   const auto known = enum_from_string<SessionFinishReason>(reason);
   auto body = wire::encode_json(
       FinishSessionRequest{.reason = known.value_or(SessionFinishReason::success)});
