@@ -20,7 +20,9 @@ std::vector<Law> all_laws() {
                           losses_laws(),
                           optimizer_laws(),
                           sampling_laws(),
+                          logprobs_laws(),
                           checkpoints_laws(),
+                          catalogue_laws(),
                           refusals_laws(),
                           limits_laws()}) {
     out.insert(out.end(), laws.begin(), laws.end());

@@ -46,7 +46,9 @@ std::span<const Law> futures_laws();
 std::span<const Law> losses_laws();
 std::span<const Law> optimizer_laws();
 std::span<const Law> sampling_laws();
+std::span<const Law> logprobs_laws();
 std::span<const Law> checkpoints_laws();
+std::span<const Law> catalogue_laws();
 std::span<const Law> refusals_laws();
 std::span<const Law> limits_laws();
 

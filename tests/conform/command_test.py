@@ -74,12 +74,12 @@ class Traces(unittest.TestCase):
 
     def test_are_none_after_a_run(self):
         with server() as url:
-            conform(url, "--only", "checkpoints")
+            conform(url, "--only", "checkpoints", "--only", "catalogue")
             self.assert_clean(url)
 
     def test_are_none_after_broken_laws(self):
-        with server("--fault", "checkpoints.taken_name") as url:
-            self.assertEqual(conform(url, "--only", "checkpoints.taken_name").returncode, REFUSED)
+        with server("--fault", "catalogue.taken_name") as url:
+            self.assertEqual(conform(url, "--only", "catalogue.taken_name").returncode, REFUSED)
             self.assert_clean(url)
 
     def test_are_none_after_an_interrupt(self):

@@ -696,47 +696,50 @@ def _():
     chance(lambda seed: random.Random(seed + next(count)))
 
 
-@breaks("sampling.one_truth")
+# ---- logprobs ---------------------------------------------------------------------------------
+
+
+@breaks("logprobs.one_truth")
 def _():
     seen_by("sequence", lambda x, *_: x - 0.3)
 
 
-@breaks("sampling.base_is_fresh")
+@breaks("logprobs.base_is_fresh")
 def _():
     seen_by("prompt_readouts", lambda x, *_: 0.9 * x)
 
 
-@breaks("sampling.snapshots")
+@breaks("logprobs.snapshots")
 def _():
     Bigram.snapshot = lambda self: self
 
 
-@breaks("sampling.prompt_logprobs")
+@breaks("logprobs.prompt")
 def _():
     samples(lambda body: body.update(prompt_logprobs=True))
 
 
-@breaks("sampling.chunked_prompt")
+@breaks("logprobs.chunked_prompt")
 def _():
     samples(lambda body: body["prompt"].update(chunks=body["prompt"]["chunks"][:1]))
 
 
-@breaks("sampling.tempering")
+@breaks("logprobs.tempering")
 def _():
     seen_by("sequence", lambda x, last, params, *_: x * params["temperature"])
 
 
-@breaks("sampling.topk_prompt")
+@breaks("logprobs.topk_prompt")
 def _():
     wrap(sampling, "top", lambda usual, row, k: tuple(each[::-1] for each in usual(row, k)))
 
 
-@breaks("sampling.topk_sample")
+@breaks("logprobs.topk_sample")
 def _():
     wrap(sampling, "top", lambda usual, row, k: usual([-x for x in row], k))
 
 
-@breaks("sampling.target_prompt")
+@breaks("logprobs.target_prompt")
 def _():
     def shift(body):
         if wanted := body.get("target_prompt_logprobs"):
@@ -745,12 +748,12 @@ def _():
     samples(shift)
 
 
-@breaks("sampling.last_n")
+@breaks("logprobs.last_n")
 def _():
     samples(lambda body: body.pop("prompt_logprobs_last_n", None))
 
 
-@breaks("sampling.alt_tokens")
+@breaks("logprobs.alt_tokens")
 def _():
     samples(lambda body: body.update(prompt_alt_tokens_k=0))
 
@@ -836,7 +839,10 @@ def _():
     edited("/samplers/", model_path=None)
 
 
-@breaks("checkpoints.taken_name")
+# ---- catalogue --------------------------------------------------------------------------------
+
+
+@breaks("catalogue.taken_name")
 def _():
     def conflict(self, request, compute):
         try:
@@ -847,7 +853,7 @@ def _():
     computed("/save_weights", conflict)
 
 
-@breaks("checkpoints.overwrite")
+@breaks("catalogue.overwrite")
 def _():
     def around(usual, self, run_id, kind, name, body):
         path = f"tinker://{run_id}/{kind}/{name}"
@@ -856,37 +862,37 @@ def _():
     wrap(Api, "add_checkpoint", around)
 
 
-@breaks("checkpoints.bad_names")
+@breaks("catalogue.bad_names")
 def _():
     api.CHECKPOINT_NAME = re.compile(".*")
 
 
-@breaks("checkpoints.unknown_path")
+@breaks("catalogue.unknown_path")
 def _():
     status("/load_weights$", 404, 500)
 
 
-@breaks("checkpoints.lists")
+@breaks("catalogue.lists")
 def _():
     edited("/api/v1/checkpoints$", checkpoints=[])
 
 
-@breaks("checkpoints.pages")
+@breaks("catalogue.pages")
 def _():
     asked(lambda self, request: request.query.update(limit="1000") if "limit" in request.query else None)
 
 
-@breaks("checkpoints.weights_info")
+@breaks("catalogue.weights_info")
 def _():
     edited("/weights_info$", lora_rank=None)
 
 
-@breaks("checkpoints.ttl")
+@breaks("catalogue.ttl")
 def _():
     api.later = lambda seconds: None
 
 
-@breaks("checkpoints.publish")
+@breaks("catalogue.publish")
 def _():
     def delete(self, request, response):
         run_id, checkpoint_id = re.search("/training_runs/([^/]+)/checkpoints/(.+)/publish", request.path).groups()
@@ -896,7 +902,7 @@ def _():
     answered("/publish$", delete, "DELETE")
 
 
-@breaks("checkpoints.deletion")
+@breaks("catalogue.deletion")
 def _():
     def delete(self, request, response):
         self.checkpoints.clear()
@@ -905,7 +911,7 @@ def _():
     answered("/checkpoints/", delete, "DELETE")
 
 
-@breaks("checkpoints.bare_id")
+@breaks("catalogue.bare_id")
 def _():
     def complete(self, request):
         if request.method == "DELETE":
