@@ -31,7 +31,8 @@ LAYERS = {
     "client": ["session", "transport", "loss", "tokenizer"],
     "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],
-    "cli": ["client", "server"],
+    "conform": ["client"],
+    "cli": ["conform", "client", "server"],
 }
 
 # Files that may use one layer more than the rest of their folder.
@@ -227,7 +228,7 @@ def check_headers(tree: Tree) -> Iterator[str]:
 def check_libraries(tree: Tree) -> Iterator[str]:
     """Each layer is in one installed library, which has what the layer links or uses a library that has it."""
     uses = {name: library.uses for name, library in tree.libraries.items()}
-    for layer in sorted(tree.links.keys() - {"cli"}):
+    for layer in sorted(tree.links.keys() - {"conform", "cli"}):
         holders = [name for name, library in tree.libraries.items() if layer in library.layers]
         if len(holders) != 1:
             yield f"{LIBRARIES_FILE}: {layer} is in {len(holders)} libraries instead of one"

@@ -14,6 +14,7 @@ inline constexpr int kInterrupted = 130;  ///< By Ctrl-C, as shells have it.
 
 // Each adds its subcommand to `app` and leaves the exit status in `status` when it ran.
 void add_bench_command(CLI::App& app, int& status);
+void add_conform_command(CLI::App& app, int& status);
 void add_convert_command(CLI::App& app, int& status);
 void add_serve_command(CLI::App& app, int& status);
 void add_tokenize_command(CLI::App& app, int& status);

@@ -13,6 +13,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   int status = tinker::cli::kOk;
   tinker::cli::add_bench_command(app, status);
+  tinker::cli::add_conform_command(app, status);
   tinker::cli::add_convert_command(app, status);
   tinker::cli::add_serve_command(app, status);
   tinker::cli::add_tokenize_command(app, status);

@@ -1,11 +1,12 @@
 """A small Tinker server for tests and examples: real answers to every endpoint, from a model of bytes.
 
     python3 tests/support/tinker_server [--script FILE] [--record FILE] [--] PROGRAM [ARGUMENT...]
-    python3 tests/support/tinker_server [--port N]
+    python3 tests/support/tinker_server [--port N] [--fault LAW]
 
 Runs PROGRAM with TINKER_BASE_URL and TINKER_API_KEY set and ends with its exit status; without one it serves until it is
 stopped. FILE of --script is JSON: "config" and "dynamic_config" are the answers to those two endpoints, "rules" say what
 to answer instead of what the server would (rules.py). --record writes one JSON object per request, as they arrived.
+--fault makes the server break one law of `tinker conform` (faults.py).
 """
 
 import argparse
@@ -15,6 +16,7 @@ import os
 import pathlib
 import sys
 
+import faults
 from api import Api
 from http1 import serve
 from rules import Rules
@@ -59,10 +61,13 @@ def main():
     parser.add_argument("--script", type=pathlib.Path)
     parser.add_argument("--record", type=pathlib.Path)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--fault", choices=faults.FAULTS)
     parser.add_argument("program", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
     if arguments.program[:1] == ["--"]:
         del arguments.program[0]
+    if arguments.fault:
+        faults.FAULTS[arguments.fault]()
     try:
         status = asyncio.run(run(arguments))
     except KeyboardInterrupt:

@@ -2,15 +2,20 @@
 
 import asyncio
 import datetime
+import hashlib
 import re
+import struct
 
 import storage
 from http1 import Response
-from sampling import sample_response
+from sampling import check_sample, sample_response
 from training import ModelError, forward_backward
 from model import Bigram
 
 BASE_MODEL = "tiny/bytes"
+BASE_MODELS = (BASE_MODEL, "tiny/other")  # the same model
+CONTEXT_LENGTH = 32768
+CHECKPOINT_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,255}")
 BATCH_HOLD_SECONDS = 20
 OWNER = "tml:organization_user:abc"
 # {"exp":4102444800,"sub":"tml:organization_user:abc","org_id":"lab","email":"ada@example.com"}
@@ -38,9 +43,20 @@ def now():
     return datetime.datetime.now(datetime.timezone.utc).isoformat().replace("+00:00", "Z")
 
 
+def later(seconds):
+    if seconds is None:
+        return None
+    instant = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    return instant.isoformat().replace("+00:00", "Z")
+
+
 class Refusal(Exception):
     def __init__(self, status, detail):
         self.response = Response({"detail": detail}, status)
+
+
+# What a body that cannot be read makes of code that reads it.
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error)
 
 
 def look_up(table, key, what):
@@ -61,7 +77,7 @@ class Api:
         self.results = {}  # request id -> Response
         self.completions = {}  # (sampling session, clone) -> ids in order
         self.clones = {}  # sampling session -> how many joined
-        self.accepted = {}  # request id -> the answer to its submission
+        self.accepted = {}  # request id -> the answer to its submission, and the hash of its body
         self.finished = asyncio.Condition()
 
     async def answer(self, request):
@@ -75,21 +91,42 @@ class Api:
                     out = await out if asyncio.iscoroutine(out) else out
                 except Refusal as refusal:
                     return refusal.response
+                except UNREADABLE as error:
+                    return Response({"detail": f"{type(error).__name__}: {error}"}, 422)
                 return out if isinstance(out, Response) else Response(out)
         return Response({"detail": f"no endpoint {request.method} {request.path}"}, 404)
 
-    def accept(self, request_id, compute, **extra):
+    def accept(self, request_id, request, compute, **extra):
         """Takes an operation in, once however often it is sent; it is done at once."""
-        if request_id not in self.accepted:
-            self.accepted[request_id] = {"request_id": request_id, **extra}
+        # A save without a name may be repeated with another number of its sampling session.
+        body = re.sub(rb'"sampling_session_seq_id":\d+', b"", request.body)
+        digest = hashlib.sha256(body).digest()
+        answer, first = self.accepted.setdefault(request_id, ({"request_id": request_id, **extra}, digest))
+        if first != digest:
+            raise Refusal(400, f"{request_id} was sent before, with another body")
+        if request_id not in self.results:
             try:
                 out = compute()
             except ModelError as error:
                 out = {"error": str(error), "category": "user"}
             self.results[request_id] = out if isinstance(out, Response) else Response(out)
-        return self.accepted[request_id]
+        return answer
+
+    def accept_numbered(self, request, model_id, seq_id, compute, is_barrier=True):
+        """The same for an operation on a model: a number below one that others wait for comes too late."""
+        run = look_up(self.runs, model_id, "model")
+
+        def in_order():
+            if seq_id < run["barrier"]:
+                raise ModelError(f"seq_id {seq_id} comes after {run['barrier']}")
+            run["barrier"] = seq_id if is_barrier else run["barrier"]
+            return compute()
+
+        return self.accept(f"{model_id}:{seq_id}", request, in_order, model_id=model_id)
 
     def add_checkpoint(self, run_id, kind, name, body):
+        if not CHECKPOINT_NAME.fullmatch(name):
+            raise ModelError(f"'{name}' is no name of a checkpoint")
         path = f"tinker://{run_id}/{kind}/{name}"
         if path in self.checkpoints and not body.get("overwrite"):
             raise ModelError(f"there is a checkpoint '{name}' already")
@@ -104,7 +141,7 @@ class Api:
                 "size_bytes": 1024,
                 "public": False,
                 "user_metadata": body.get("user_metadata"),
-                "expires_at": None,
+                "expires_at": later(body.get("ttl_seconds")),
             },
             "model": run["model"].snapshot(),
             "run": run,
@@ -155,11 +192,14 @@ class Api:
     @route("POST", "/create_session")
     def create_session(self, request):
         session_id = f"session-{len(self.sessions) + 1}"
-        self.sessions[session_id] = request.json()
+        self.sessions[session_id] = {**request.json(), "is_finished": False}
         return {"type": "create_session", "session_id": session_id}
 
     @route("POST", "/session_heartbeat")
     def session_heartbeat(self, request):
+        session = look_up(self.sessions, request.json()["session_id"], "session")
+        if session["is_finished"]:
+            raise Refusal(410, "the session is finished")
         return {"type": "session_heartbeat"}
 
     @route("POST", "/telemetry")
@@ -168,7 +208,7 @@ class Api:
 
     @route("GET", "/get_server_capabilities")
     def capabilities(self, request):
-        model = {"model_name": BASE_MODEL, "max_context_length": 32768, "trainable": True, "sampleable": True}
+        model = {"model_name": BASE_MODEL, "max_context_length": CONTEXT_LENGTH, "trainable": True, "sampleable": True}
         return {"supported_models": [model]}
 
     @route("GET", "/healthz")
@@ -177,6 +217,7 @@ class Api:
 
     @route("POST", "/sessions/{session_id}/finish")
     def finish(self, request, session_id):
+        look_up(self.sessions, session_id, "session")["is_finished"] = True
         return {}
 
     # Training.
@@ -188,20 +229,27 @@ class Api:
             "lora": lora,
             "user_metadata": user_metadata,
             "model": model,
+            "barrier": 0,
         }
         return run_id
+
+    def check_base_model(self, name):
+        if name not in BASE_MODELS:
+            raise Refusal(404, f"no model '{name}'")
 
     @route("POST", "/create_model")
     def create_model(self, request):
         body = request.json()
+        look_up(self.sessions, body["session_id"], "session")
         run_id = f"{body['session_id']}:train:{body['model_seq_id']}"
+        self.check_base_model(body["base_model"])
 
         def compute():
             arguments = body["session_id"], body["model_seq_id"], body["base_model"], body["lora_config"]
             self.new_run(*arguments, body.get("user_metadata"), Bigram())
             return {"model_id": run_id, "type": "create_model"}
 
-        return self.accept(f"{run_id}:0", compute, model_id=run_id)
+        return self.accept(f"{run_id}:0", request, compute, model_id=run_id)
 
     @route("POST", "/get_info")
     def get_info(self, request):
@@ -218,9 +266,11 @@ class Api:
     @route("POST", "/forward_backward")
     def forward_backward(self, request):
         is_compressed = request.headers.get("content-encoding") == "zstd"
+        if request.headers.get("content-type") != "application/x-protobuf":
+            raise Refusal(415, "a body of forward_backward is application/x-protobuf")
         model_of = lambda id: look_up(self.runs, id, "model")["model"]
         model_id, seq_id, compute = forward_backward(request.body, is_compressed, model_of)
-        return self.accept(f"{model_id}:{seq_id}", compute, model_id=model_id)
+        return self.accept_numbered(request, model_id, seq_id, compute, is_barrier=False)
 
     @route("POST", "/optim_step")
     def optim_step(self, request):
@@ -232,7 +282,13 @@ class Api:
                 raise ModelError("this server has no optimizer but AdamW")
             return {"metrics": {"unclipped_grad_l2:mean": model.adam_step(**body["adam_params"])}}
 
-        return self.accept(f"{body['model_id']}:{body['seq_id']}", compute)
+        return self.accept_numbered(request, body["model_id"], body["seq_id"], compute)
+
+    @route("POST", "/unload_model")
+    def unload_model(self, request):
+        model_id = request.json()["model_id"]
+        look_up(self.runs, model_id, "model")
+        return self.accept(f"{model_id}:unload", request, lambda: {"model_id": model_id, "type": "unload_model"})
 
     def save(self, request, kind, result_type):
         body = request.json()
@@ -241,7 +297,7 @@ class Api:
             "path": self.add_checkpoint(body["model_id"], kind, body["path"], body),
             "type": result_type,
         }
-        return self.accept(f"{body['model_id']}:{body['seq_id']}", compute)
+        return self.accept_numbered(request, body["model_id"], body["seq_id"], compute)
 
     @route("POST", "/save_weights")
     def save_weights(self, request):
@@ -259,19 +315,14 @@ class Api:
         run = look_up(self.runs, body["model_id"], "model")
         sampler_id = f"{body['model_id'].partition(':')[0]}:sample:{body['sampling_session_seq_id']}"
         compute = lambda: {"sampling_session_id": self.add_sampler(sampler_id, run["model"].snapshot(), None)}
-        return self.accept(f"{body['model_id']}:{body['seq_id']}", compute)
+        return self.accept_numbered(request, body["model_id"], body["seq_id"], compute)
 
     @route("POST", "/load_weights")
     def load_weights(self, request):
         body = request.json()
         source = look_up(self.checkpoints, body["path"], "checkpoint")
         model = source["model"].snapshot() if body["optimizer"] else source["model"].without_optimizer()
-        if "model_id" in body:
-            run_id, request_id = body["model_id"], f"{body['model_id']}:{body['seq_id']}"
-            look_up(self.runs, run_id, "model")
-        else:
-            run_id = f"{body['session_id']}:train:{body['model_seq_id']}"
-            request_id = f"{run_id}:0"
+        run_id = body.get("model_id") or f"{body['session_id']}:train:{body['model_seq_id']}"
 
         def compute():
             if "model_id" in body:
@@ -283,22 +334,27 @@ class Api:
                 self.new_run(*arguments, body.get("user_metadata"), model)
             return {"path": body["path"], "model_id": run_id, "type": "load_weights"}
 
-        return self.accept(request_id, compute, model_id=run_id)
+        if "model_id" in body:
+            return self.accept_numbered(request, run_id, body["seq_id"], compute)
+        return self.accept(f"{run_id}:0", request, compute, model_id=run_id)
 
     @route("POST", "/create_custom_loss")
     def create_custom_loss(self, request):
         body = request.json()
         number = body["custom_loss_seq_id"]
         compute = lambda: {"loss_id": f"loss-{number}", "type": "create_custom_loss"}
-        return self.accept(f"{body['session_id']}:loss:{number}", compute)
+        return self.accept(f"{body['session_id']}:loss:{number}", request, compute)
 
     # Sampling.
 
     @route("POST", "/create_sampling_session")
     def create_sampling_session(self, request):
         body = request.json()
+        look_up(self.sessions, body["session_id"], "session")
         model, path = Bigram(), body.get("model_path")
-        if path:
+        if path is None:
+            self.check_base_model(body["base_model"])
+        else:
             model = look_up(self.checkpoints, path, "checkpoint")["model"]
         sampler_id = f"{body['session_id']}:sample:{body['sampling_session_seq_id']}"
         return {"type": "create_sampling_session", "sampling_session_id": self.add_sampler(sampler_id, model, path)}
@@ -316,7 +372,9 @@ class Api:
         sampler = look_up(self.samplers, sampler_id, "sampling session")
         request_id = f"{sampler_id}:{seq_id}"
         ids = [f"{request_id}:{i}" for i in range(body["num_samples"])]
-        answer = self.accept(request_id, lambda: sample_response(sampler["model"], body), sample_sequence_ids=ids)
+        compute = lambda: sample_response(sampler["model"], body)
+        check_sample(body, CONTEXT_LENGTH)
+        answer = self.accept(request_id, request, compute, sample_sequence_ids=ids)
         async with self.finished:
             done = self.completions.setdefault((sampler_id, seq_id // 10**9), [])
             if request_id not in done:
@@ -422,7 +480,8 @@ class Api:
 
     @route("PUT", "/training_runs/{run_id}/checkpoints/{checkpoint_id+}/ttl")
     def set_ttl(self, request, run_id, checkpoint_id):
-        self.checkpoint_of(run_id, checkpoint_id)
+        checkpoint = self.checkpoint_of(run_id, checkpoint_id)
+        checkpoint["entry"]["expires_at"] = later(request.json()["ttl_seconds"])
         return {}
 
     @route("DELETE", "/training_runs/{run_id}/checkpoints/{checkpoint_id+}")

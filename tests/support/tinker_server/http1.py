@@ -34,6 +34,7 @@ class Response:
         self.status = status
         self.headers = {"Content-Type": content_type, **(headers or {})}
         self.is_dropped = False  # the connection ends without an answer
+        self.is_proto = content_type == "application/x-protobuf"
 
     @classmethod
     def dropped(cls):

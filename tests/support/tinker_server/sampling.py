@@ -5,17 +5,40 @@ import random
 
 import proto
 from http1 import Response
-from model import VOCABULARY
+from model import HIGHEST_TOKEN, VOCABULARY
 
 STOP, LENGTH = 0, 1
 NOTHING = float("nan")
 
 
-def draw(logprobs, temperature, rng):
-    if temperature == 0:
-        return max(range(VOCABULARY), key=logprobs.__getitem__)
-    top = max(logprobs)
-    return rng.choices(range(VOCABULARY), [math.exp((x - top) / temperature) for x in logprobs])[0]
+class Refused(ValueError):
+    """The request asks for what cannot be drawn."""
+
+
+def check_sample(body, context_length):
+    params = body["sampling_params"]
+    tokens = [token for chunk in body["prompt"]["chunks"] for token in chunk.get("tokens", [])]
+    if body["num_samples"] < 1 or params["temperature"] < 0 or params.get("max_tokens", 1) < 1:
+        raise Refused("num_samples and max_tokens are at least 1, temperature at least 0")
+    if len(tokens) > context_length:
+        raise Refused(f"a prompt of {len(tokens)} tokens is longer than the context, {context_length}")
+    if any(not 0 <= token < HIGHEST_TOKEN for token in tokens):
+        raise Refused("there is no such token")
+
+
+def draw(logprobs, params, rng):
+    ranked = sorted(range(VOCABULARY), key=lambda token: -logprobs[token])
+    if params["temperature"] == 0:
+        return ranked[0]
+    weights = [math.exp((logprobs[token] - logprobs[ranked[0]]) / params["temperature"]) for token in ranked]
+    kept = params["top_k"] if params["top_k"] > 0 else VOCABULARY
+    share, total = 0.0, math.fsum(weights)
+    for i, weight in enumerate(weights):
+        if share >= params["top_p"] * total:
+            kept = min(kept, max(i, 1))
+            break
+        share += weight
+    return rng.choices(ranked[:kept], weights[:kept])[0]
 
 
 def is_stopped(tokens, stop):
@@ -41,7 +64,7 @@ def sequence(model, last, params, k, rng):
     tokens, logprobs, rows, reason = [], [], [], LENGTH
     for _ in range(params.get("max_tokens", 32)):
         row = model.logprobs(last)
-        last = draw(row, params["temperature"], rng)
+        last = draw(row, params, rng)
         tokens.append(last)
         logprobs.append(row[last])
         rows.append(top(row, k))
@@ -77,7 +100,7 @@ def prompt_readouts(model, prompt, body, rng):
             values = [rows[i // width + 1][t] if t >= 0 else 0.0 for i, t in enumerate(wanted["data"])]
             out += proto.data(5, proto.tensor(proto.floats(values), proto.FLOAT32, wanted["shape"]))
     if k := body["prompt_alt_tokens_k"]:
-        tokens = [draw(row, body["sampling_params"]["temperature"], rng) for row in rows[1:] for _ in range(k)]
+        tokens = [draw(row, body["sampling_params"], rng) for row in rows[1:] for _ in range(k)]
         logprobs = [rows[i // k + 1][token] for i, token in enumerate(tokens)]
         shape = [len(prompt) - 1, k]
         pair = proto.data(1, proto.tensor(proto.int64s(tokens), proto.INT64, shape))

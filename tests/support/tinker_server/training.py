@@ -5,7 +5,7 @@ import struct
 
 import proto
 from http1 import Response
-from model import VOCABULARY, loss_and_slope
+from model import HIGHEST_TOKEN, VOCABULARY, losses_and_slopes
 
 
 class ModelError(Exception):
@@ -29,29 +29,37 @@ def read_datum(content):
     return tokens, inputs
 
 
-def run_datum(model, loss_fn, config, content, is_training):
-    """(loss, logprobs, their shape)."""
-    tokens, tensors = read_datum(content)
+def check_datum(tokens, tensors):
     if "target_tokens" not in tensors:
         raise ModelError("a datum has no target_tokens")
     targets, shape = tensors["target_tokens"]
     if shape[:1] != [len(tokens)]:
         raise ModelError(f"target_tokens has the shape {shape} for {len(tokens)} tokens")
+    for name, (values, _) in tensors.items():
+        if len(values) != len(targets):
+            raise ModelError(f"{name} has {len(values)} values for {len(targets)} targets")
+    for token in (*tokens, *targets):
+        if not 0 <= token < HIGHEST_TOKEN:
+            raise ModelError(f"there is no token {token}")
+
+
+def run_datum(model, loss_fn, config, content, is_training):
+    """(loss, logprobs, their shape)."""
+    tokens, tensors = read_datum(content)
+    check_datum(tokens, tensors)
+    targets, shape = tensors["target_tokens"]
     inputs = {name: values for name, (values, _) in tensors.items()}
     width = shape[1] if len(shape) > 1 else 1
-    total, out = 0.0, []
-    for i, target in enumerate(targets):
-        last = tokens[i // width] % VOCABULARY
-        logprob = model.logprobs(last)[target % VOCABULARY]
-        try:
-            loss, slope = loss_and_slope(loss_fn, logprob, inputs, i, config)
-        except (KeyError, ValueError) as error:
-            raise ModelError(f"loss '{loss_fn}': {error}") from error
-        total += loss
-        out.append(logprob)
-        if is_training:
-            model.add_gradient(last, target % VOCABULARY, slope)
-    return total, out, shape
+    places = [(tokens[i // width] % VOCABULARY, target % VOCABULARY) for i, target in enumerate(targets)]
+    logprobs = [model.logprobs(last)[target] for last, target in places]
+    try:
+        results = losses_and_slopes(loss_fn, logprobs, inputs, config)
+    except (KeyError, ValueError) as error:
+        raise ModelError(f"loss '{loss_fn}': {error}") from error
+    if is_training:
+        for (last, target), (_, slope) in zip(places, results):
+            model.add_gradient(last, target, slope)
+    return math.fsum(loss for loss, _ in results), logprobs, shape
 
 
 def encode_output(loss, outputs):
@@ -66,9 +74,14 @@ def encode_output(loss, outputs):
 
 
 def decompressed(body):
-    import zstandard  # not of the standard library: only clients that are told to compress need it
+    try:
+        import zstandard  # not of the standard library: only clients that are told to compress need it
 
-    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+        return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+    except ImportError as error:
+        raise ValueError("this server has no zstd") from error
+    except zstandard.ZstdError as error:
+        raise ValueError(f"no zstd: {error}") from error
 
 
 def forward_backward(body, is_compressed, model_of):

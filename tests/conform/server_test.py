@@ -1,0 +1,45 @@
+"""`tinker serve` keeps every law of `tinker conform`, in float32 and to five digits."""
+
+import contextlib
+import json
+import subprocess
+import tempfile
+import unittest
+
+from harness import COMMAND, OK, TIMEOUT_S, verdicts
+
+MODEL = "tiny"
+# Every flag is on; these laws may still say why they do not apply.
+UNDECIDED = set()
+
+
+@contextlib.contextmanager
+def embedded_server():
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(COMMAND), "serve", "--model", f"{MODEL}=random:2x64,vocab=512", "--port", "0", "--data-dir", folder]
+        process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+            process.stdout.read()  # what it says until it ends
+            process.wait()
+            process.stdout.close()
+
+
+class EmbeddedServer(unittest.TestCase):
+    maxDiff = None
+
+    def test_keeps_the_laws(self):
+        with embedded_server() as url:
+            command = [str(COMMAND), "conform", "--base-url", url, "--model", MODEL, "--tolerance", "1e-5", "--json"]
+            run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+        laws, summary = verdicts(run)
+        self.assertEqual({id: law["evidence"] for id, law in laws.items() if law["verdict"] == "fail"}, {})
+        self.assertEqual({id for id, law in laws.items() if law["verdict"] == "skip"}, UNDECIDED)
+        self.assertEqual((summary["failed"], summary["left_behind"], run.returncode), (0, 0, OK), run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
