@@ -52,13 +52,14 @@ std::vector<ServedModel> models_of(const LocalServerOptions& options) {
 async::Task<> wind_down(std::shared_ptr<Service> service,
                         std::shared_ptr<http::Server> http,
                         std::chrono::nanoseconds limit) {
-  service->begin_draining();
+  const Error reason = {.code = ErrorCode::closed, .message = "the server is shutting down"};
+  service->begin_draining(reason);
   const auto end = async::time_after(service->loop()->now(), limit);
   while (service->futures.pending() > 0 && service->loop()->now() < end) {
     auto pause = async::sleep_for(kLook);
     TINKER_CO_TRY(co_await pause);
   }
-  service->stop({.code = ErrorCode::closed, .message = "the server is shutting down"});
+  service->stop(reason);
   // What was cancelled runs to its end: it holds the store and the models.
   while (service->tasks() > 0 && service->loop()->now() < end + kLastAnswers) {
     auto turn = async::sleep_for(kTurn);

@@ -95,6 +95,11 @@ void Service::every(std::chrono::nanoseconds period, void (Service::*what)()) {
   });
 }
 
+void Service::begin_draining(const Error& reason) {
+  is_draining_ = true;
+  for (const auto& [id, run] : runs_) run->close(reason);
+}
+
 void Service::stop(const Error& reason) {
   write_usage();
   is_stopped_ = true;

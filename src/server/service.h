@@ -65,8 +65,8 @@ class Service : public std::enable_shared_from_this<Service> {
 
   /// Begins what is done now and then: expiry, sweeping, writing counts.
   void start();
-  /// From now on no new work is taken; what runs goes on.
-  void begin_draining() noexcept { is_draining_ = true; }
+  /// From now on no new work is taken; what runs goes on, and what waits for other requests fails.
+  void begin_draining(const Error& reason);
   [[nodiscard]] bool is_draining() const noexcept { return is_draining_; }
   /// Ends all work with `reason`.
   void stop(const Error& reason);
