@@ -70,6 +70,13 @@ struct LocalServerOptions {
   /// A session that sends no heartbeat for so long is over; its models are unloaded.
   std::chrono::seconds session_timeout{300};
   Logger logger = Logger::from_environment();
+  /// Training runs survive the end of the process: what is asked of them is journalled in
+  /// `data_dir` before it is acknowledged, and a server that is started there again goes on with
+  /// them, to the bit, while their clients try again.
+  bool durable = false;
+  /// A durable run's state is written after so many steps at the latest, if that takes no more than
+  /// the twentieth part of the time; what came after it is done again after a crash. At least 1.
+  std::size_t snapshot_steps = 64;
 };
 
 /// A server in this process, on threads of its own.

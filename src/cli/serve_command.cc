@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,8 @@ struct ServeOptions {
   CLI::AsSizeValue::result_t memory = 0;
   EnginePrecision precision = EnginePrecision::bf16;
   bool json = false;
+  std::optional<bool> durable = {};
+  std::size_t snapshot_steps = 64;
 };
 
 /// "NAME=VALUE" as its two parts.
@@ -196,7 +199,9 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
                             .tls_key = options.tls_key,
                             .threads = options.threads,
                             .memory_bytes = static_cast<std::size_t>(options.memory),
-                            .precision = options.precision};
+                            .precision = options.precision,
+                            .durable = options.durable.value_or(!options.data_dir.empty()),
+                            .snapshot_steps = options.snapshot_steps};
   out.session_timeout = std::chrono::seconds(options.session_timeout);
   TINKER_TRY(out.models, models_of(options));
   TINKER_TRY(out.keys, keys_of(options));
@@ -278,6 +283,15 @@ void add_serve_command(CLI::App& app, int& status) {
   command->add_option("--flag",
                       options->flags,
                       "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
+  command->add_flag("--durable,!--no-durable",
+                    options->durable,
+                    "Training runs survive the server (default with --data-dir)");
+  command
+      ->add_option("--snapshot-steps",
+                   options->snapshot_steps,
+                   "Steps of a durable run after which its state is written")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "Write events as JSON, one a line");
   command->callback([options, &status] {
     const Output output(options->json);

@@ -7,6 +7,7 @@
 
 #include "http/server_exchange.h"
 #include "server/access.h"
+#include "server/run_journal.h"
 #include "tinker/http.h"
 
 namespace tinker::server {
@@ -21,8 +22,12 @@ struct Call {
   Caller caller = {};
   std::vector<std::string> args = {};  ///< What stands for the {names} of the path, decoded.
   std::string payload_hash = {};       ///< SHA-256 of the body.
+  RequestSource source = {};           ///< Of a replay, `request` and `writer` are null.
 
   [[nodiscard]] std::string_view header(std::string_view name) const {
+    if (source.is_replay) {
+      return name == "content-type" ? std::string_view(source.content_type) : std::string_view();
+    }
     return request.headers().find(name).value_or(std::string_view());
   }
 };

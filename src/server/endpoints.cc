@@ -46,7 +46,8 @@ struct Endpoint {
   Handle handle;
   Gate gate = Gate::key;
   bool is_work = false;  ///< Begins something that takes time: refused by a server that is to stop.
-  bool is_training = false;  ///< Its bodies may be as large as training data are.
+  bool is_training = false;    ///< Its bodies may be as large as training data are.
+  bool is_journalled = false;  ///< What it asks for is done again after a crash.
 };
 
 // ---- from functions of handlers.h to rows
@@ -78,9 +79,11 @@ Result<Request> decode(Method method, std::string_view query, std::string body) 
 
 template <typename Request>
 async::Task<Request> read_request(Call call, std::string body) {
-  const Method method = call.request.method();
+  const bool is_replay = call.source.is_replay;
+  const Method method = is_replay ? Method::post : call.request.method();
   if (body.size() < kLargeBody) {
-    co_return decode<Request>(method, call.request.query(), std::move(body));
+    const auto query = is_replay ? std::string_view() : call.request.query();
+    co_return decode<Request>(method, query, std::move(body));
   }
   // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
   auto decoded = call.service->work([method, body = std::move(body)]() mutable {
@@ -133,9 +136,14 @@ constexpr Endpoint work(Endpoint endpoint) {
   return endpoint;
 }
 
+constexpr Endpoint journalled(Endpoint endpoint) {
+  endpoint.is_journalled = true;
+  return endpoint;
+}
+
 constexpr Endpoint training(Endpoint endpoint) {
   endpoint.is_training = true;
-  return work(endpoint);
+  return work(journalled(endpoint));
 }
 
 /// Every endpoint. Request and answer types are those of the handler.
@@ -158,16 +166,16 @@ constexpr std::array kEndpoints = {
     row<set_project>(Method::put, "sessions/{id}/project"),
     row<trace_export>(Method::get, "sessions/{id}/trace_export"),
     // Training.
-    work(row<create_model>(Method::post, "create_model")),
+    work(journalled(row<create_model>(Method::post, "create_model"))),
     row<get_info>(Method::post, "get_info"),
-    row<unload_model>(Method::post, "unload_model"),
+    journalled(row<unload_model>(Method::post, "unload_model")),
     training(row<forward_backward>(Method::post, "forward_backward")),
-    work(row<optim_step>(Method::post, "optim_step")),
-    work(row<create_custom_loss>(Method::post, "create_custom_loss")),
-    work(row<save_weights>(Method::post, "save_weights")),
-    work(row<save_for_sampler>(Method::post, "save_weights_for_sampler")),
-    work(row<save_external>(Method::post, "save_weights_external")),
-    work(row<load_weights>(Method::post, "load_weights")),
+    work(journalled(row<optim_step>(Method::post, "optim_step"))),
+    work(journalled(row<create_custom_loss>(Method::post, "create_custom_loss"))),
+    work(journalled(row<save_weights>(Method::post, "save_weights"))),
+    work(journalled(row<save_for_sampler>(Method::post, "save_weights_for_sampler"))),
+    work(journalled(row<save_external>(Method::post, "save_weights_external"))),
+    work(journalled(row<load_weights>(Method::post, "load_weights"))),
     // Sampling.
     work(row<create_sampling_session>(Method::post, "create_sampling_session")),
     row<join_sampling_session>(Method::post, "join_sampling_session"),
@@ -370,11 +378,25 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
                .caller = std::move(caller),
                .args = found.args,
                .payload_hash = std::move(unpacked.hash)};
+  if (service->journals && found.endpoint->is_journalled) {
+    call.source = {.body = std::make_shared<const std::string>(unpacked.body),
+                   .content_type = std::string(call.header("content-type"))};
+  }
   auto handling = found.endpoint->handle(std::move(call), std::move(unpacked.body));
   co_return co_await std::move(handling);
 }
 
 }  // namespace
+
+async::Task<> replay(Call call, std::string type, std::string body) {
+  for (const auto& endpoint : kEndpoints) {
+    if (!endpoint.is_journalled || endpoint.path != type) continue;
+    auto handling = endpoint.handle(std::move(call), std::move(body));
+    TINKER_CO_TRY(co_await std::move(handling));
+    co_return Result<void>();
+  }
+  co_return no_such("journalled endpoint", type);
+}
 
 int status_of(const Error& error) noexcept {
   if (error.http_status != 0 && error.http_status != 409) return error.http_status;

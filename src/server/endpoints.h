@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "async/task.h"
 #include "http/server_exchange.h"
+#include "server/call.h"
 #include "server/service.h"
 
 namespace tinker::server {
@@ -16,6 +18,10 @@ namespace tinker::server {
 async::Task<> answer(std::shared_ptr<Service> service,
                      http::ServerRequest request,
                      http::ResponseWriter writer);
+
+/// Does again what a journal says was accepted: `type` is the endpoint's path, `body` the request's
+/// body. Ends when it is accepted again.
+async::Task<> replay(Call call, std::string type, std::string body);
 
 /// The HTTP status of an error that a handler returned. Never 409, and 5xx only for our own faults.
 int status_of(const Error& error) noexcept;

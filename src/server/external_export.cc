@@ -10,6 +10,7 @@
 #include "base/file_descriptor.h"
 #include "base/files.h"
 #include "base/strings.h"
+#include "server/commit_once.h"
 #include "server/errors.h"
 #include "server/service.h"
 #include "tinker/types/weights.h"
@@ -54,8 +55,12 @@ async::Task<CheckpointRecord> export_adapter(std::shared_ptr<Service> service,
     auto encrypting = async::until(std::move(encrypted));
     TINKER_CO_TRY(co_await encrypting);
   }
-  auto stored = service->disk.run(
-      [save](Store& store) { return store.commit_checkpoint(save.record, save.place, true); });
+  // A checkpoint of a request that is not in the journal would be made twice after a crash.
+  auto recording = run->recorded();
+  TINKER_CO_TRY(co_await std::move(recording));
+  auto stored = service->disk.run([save](Store& store) {
+    return commit_once(store, save.record, save.place, true, save.earlier);
+  });
   auto committing = async::until(std::move(stored));
   co_return co_await committing;
 }

@@ -17,6 +17,8 @@ struct ExternalSave {
   CheckpointRecord record = {};
   CheckpointPlace place = {};
   std::vector<std::string> recipients = {};  ///< "age1…"; checked.
+  /// The place that it had in an earlier life of the server: if the catalogue has it, all is done.
+  std::string earlier = {};
 };
 
 async::Task<EncodedResult> run_external_save(std::shared_ptr<Service> service,

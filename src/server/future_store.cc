@@ -122,6 +122,15 @@ void FutureStore::delivered(const std::string& request_id) {
   table_->delivered(request_id);
 }
 
+std::shared_ptr<const Result<EncodedResult>> FutureStore::outcome(
+    const std::string& request_id, std::chrono::nanoseconds ask_again) const {
+  const auto* entry = table_->find(request_id);
+  if (entry == nullptr || entry->pending) return nullptr;
+  const bool is_over =
+      entry->is_delivered && async::time_after(entry->since, ask_again) <= table_->loop().now();
+  return is_over ? nullptr : entry->outcome;
+}
+
 async::Task<FuturesRetrieveResponse> FutureStore::poll_all(FuturesRetrieveRequest request,
                                                            std::string owner) {
   return poll_target(table_, std::move(request), std::move(owner));

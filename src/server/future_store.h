@@ -88,6 +88,10 @@ class FutureStore {
   async::Task<PollAnswer> poll(std::string request_id, std::string owner, bool allow_metadata_only);
   /// The `Ready` or the `Error` that `poll` gave has been sent: it counts as delivered from now on.
   void delivered(const std::string& request_id);
+  /// A result that its client may still ask for: it was not delivered, or not longer ago than
+  /// `ask_again`. Null while it is pending, and for unknown ids.
+  [[nodiscard]] std::shared_ptr<const Result<EncodedResult>> outcome(
+      const std::string& request_id, std::chrono::nanoseconds ask_again) const;
   /// One batched long poll (PROTOCOL 9.38). Cursors begin at the wall time in microseconds, so
   /// those of a restarted server follow the ones its clients have.
   async::Task<FuturesRetrieveResponse> poll_all(FuturesRetrieveRequest request, std::string owner);

@@ -7,6 +7,7 @@
 #include "server/browser_check.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
+#include "server/restore.h"
 
 namespace tinker::server {
 
@@ -33,6 +34,8 @@ Result<void> check(const LocalServerOptions& options) {
     return bad_request(base::concat(
         "session_timeout: expected at least 1 s, found ", options.session_timeout.count(), " s"));
   }
+  if (options.snapshot_steps < 1)
+    return bad_request("snapshot_steps: expected at least 1, found 0");
   return {};
 }
 
@@ -74,13 +77,28 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
 Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
   TINKER_TRY(check(options));
   std::shared_ptr<Host> host(new Host());
-  TINKER_TRY(host->open(std::move(options)));
+  TINKER_TRY(host->open(options));
   host->service_->start();
   host->thread_ = std::thread([loop = host->loop_] {
     async::enter_library_thread("tinker-server");
     loop->run();
   });
+  TINKER_TRY(host->go_on());
+  TINKER_TRY(host->listen(options));
   return host;
+}
+
+// Before the first client comes, so that none sees half of it.
+Result<void> Host::go_on() {
+  if (!service_->journals) return {};
+  std::promise<Result<void>> restored;
+  loop_->post([service = service_, &restored] {
+    auto task = restore_runs(service);
+    service->spawn(service->scope(), std::move(task), [&restored](detail::Late<void> result) {
+      restored.set_value(*std::move(result));
+    });
+  });
+  return restored.get_future().get();
 }
 
 Result<void> Host::open(LocalServerOptions options) {
@@ -103,21 +121,28 @@ Result<void> Host::open(LocalServerOptions options) {
       .session_timeout = options.session_timeout,
       .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
       .logger = options.logger};
+  std::unique_ptr<Journals> journals;
+  if (options.durable) {
+    const JournalOptions kept = {.folder = data_dir_ / "journal",
+                                 .snapshot_steps = options.snapshot_steps};
+    journals = std::make_unique<Journals>(loop_, kept, options.logger);
+  }
   service_ = std::make_shared<Service>(Service::Parts{.loop = loop_,
                                                       .workers = workers_,
                                                       .store = std::move(store),
                                                       .models = std::move(models),
                                                       .access = std::move(access),
-                                                      .options = std::move(service)});
-  return listen(options);
-}
-
-Result<void> Host::listen(const LocalServerOptions& options) {
+                                                      .options = std::move(service),
+                                                      .journals = std::move(journals)});
   const auto handler = [service = service_](http::ServerRequest request,
                                             http::ResponseWriter writer) {
     return answer(service, std::move(request), std::move(writer));
   };
   http_ = http::Server::create(loop_, handler, {});
+  return {};
+}
+
+Result<void> Host::listen(const LocalServerOptions& options) {
   std::optional<http::TlsIdentity> identity;
   if (!options.tls_certificate.empty()) {
     identity = http::TlsIdentity{.certificate_file = options.tls_certificate.string(),
@@ -125,7 +150,9 @@ Result<void> Host::listen(const LocalServerOptions& options) {
   }
   const http::ListenAddress address = {
       .host = options.host, .port = options.port, .unix_path = options.unix_socket.string()};
-  TINKER_TRY(port_, http_->listen(address, identity));
+  std::promise<Result<std::uint16_t>> listening;
+  loop_->post([&] { listening.set_value(http_->listen(address, identity)); });
+  TINKER_TRY(port_, listening.get_future().get());
   const std::string_view scheme = identity ? "https://" : "http://";
   if (!options.unix_socket.empty()) {
     base_url_ = base::concat(scheme, "localhost");

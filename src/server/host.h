@@ -32,6 +32,8 @@ class Host {
  private:
   Host() = default;
   Result<void> open(LocalServerOptions options);
+  /// With what an earlier life of a durable server left.
+  Result<void> go_on();
   Result<void> listen(const LocalServerOptions& options);
 
   std::shared_ptr<async::AsioLoop> loop_ = async::AsioLoop::create();

@@ -97,8 +97,8 @@ Result<JournalFile> JournalFile::create(std::string path, std::span<const Journa
   TINKER_TRY(base::make_folders_above(path));
   const std::string written = path + ".new";
   constexpr mode_t kMode = 0666;  // what the umask leaves of it
-  base::FileDescriptor file(::open(
-      written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kMode));
+  base::FileDescriptor file(
+      ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kMode));
   if (!file.is_open()) return base::system_error("make", written);
   TINKER_TRY(base::write_all(file, kMagic, written));
   std::uint64_t size = kMagic.size();

@@ -40,7 +40,7 @@ std::string JournalRecord::encode() const {
 Result<JournalRecord> JournalRecord::decode(std::string_view bytes) {
   if (bytes.size() < kFixed) return unreadable();
   const auto kind = static_cast<Kind>(bytes[0]);
-  if (kind < Kind::created || kind > Kind::loss) return unreadable();
+  if (kind < Kind::created || kind > Kind::samples) return unreadable();
   JournalRecord out = {.kind = kind};
   out.number = static_cast<std::int64_t>(get_little_endian<std::uint64_t>(bytes.substr(1)));
   bytes.remove_prefix(kFixed);

@@ -17,7 +17,8 @@ struct JournalRecord {
     sampler = 3,   ///< Weights of a save without a name; `number` is its sampling session's.
     result = 4,    ///< How a request ended that is not to be done again.
     request = 5,   ///< A request that was accepted.
-    loss = 6,      ///< A loss of the session, in a journal of its own.
+    loss = 6,      ///< A loss, in the journal of the session.
+    samples = 7,   ///< Of the session, too: a sampling session may have samples up to `number`.
   };
   static constexpr std::int64_t kNoNumber = -1;
 

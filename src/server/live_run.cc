@@ -8,63 +8,145 @@
 
 namespace tinker::server {
 
+namespace {
+
+/// An operation of a run with a journal: ends when its request is in it, on the disk.
+async::Task<EncodedResult> perform(std::shared_ptr<RunJournal> journal,
+                                   async::Task<EncodedResult> work) {
+  auto result = co_await std::move(work);
+  auto syncing = journal->sync_at_last();
+  TINKER_CO_TRY(co_await std::move(syncing));
+  co_return result;
+}
+
+async::Task<EncodedResult> give(std::shared_ptr<const Result<EncodedResult>> outcome) {
+  co_return *outcome;
+}
+
+JournalRecord record_of(const LiveRun& run,
+                        const LiveRun::Operation& operation,
+                        const std::string& request_id) {
+  return {.kind = JournalRecord::Kind::request,
+          .number = operation.seq_id.value_or(JournalRecord::kNoNumber),
+          .request_id = request_id,
+          .type = operation.type,
+          .payload_hash = operation.payload_hash,
+          .content_type = operation.source.content_type,
+          .owner = run.record.owner,
+          .note = operation.note,
+          .body = operation.source.body};
+}
+
+}  // namespace
+
 LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  RunRecord r,
-                 std::shared_ptr<async::Scope> parent)
-    : record(std::move(r)), sequencer_(service->loop(), 1, service->options().chunk_hold) {
+                 std::shared_ptr<async::Scope> parent,
+                 Journalled journalled)
+    : record(std::move(r)),
+      sequencer_(service->loop(), journalled.next, service->options().chunk_hold),
+      journal_(std::move(journalled.journal)) {
   scope_->attach(std::move(parent));
 }
 
-Result<std::string> LiveRun::submit(const std::shared_ptr<Service>& service, Operation operation) {
+Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& service,
+                                            Operation& operation) {
   if (operation.seq_id && *operation.seq_id < 1) {
     return bad_request(base::concat("seq_id: expected at least 1, found ", *operation.seq_id));
   }
-  const std::string request_id = operation.seq_id
+  const auto& source = operation.source;
+  const std::string request_id = source.is_replay ? source.request_id
+                                 : operation.seq_id
                                      ? base::concat(record.run_id, ":", *operation.seq_id)
-                                     : base::concat(record.run_id, ":x", ++unnumbered_);
+                                     : base::concat(record.run_id, ":x", service->random_id());
+  if (source.outcome) {
+    operation.work = [outcome = source.outcome](const std::shared_ptr<LiveRun>&) {
+      return give(outcome);
+    };
+  }
+  Start what = {.request_id = request_id,
+                .work = std::move(operation.work),
+                .is_final = operation.is_final && !source.outcome};
   // The start is posted, so that the future is open by then.
-  auto start_it = [service,
-                   self = shared_from_this(),
-                   request_id,
-                   work = std::move(operation.work)](std::optional<Error> refusal) mutable {
-    service->loop()->post([service,
-                           self,
-                           request_id,
-                           refusal = std::move(refusal),
-                           work = std::move(work)]() mutable {
-      if (refusal) return service->futures.finish(request_id, *std::move(refusal));
-      self->start(service, request_id, std::move(work));
-    });
+  auto start_it = [service, self = shared_from_this(), what = std::move(what)](
+                      std::optional<Error> refusal) mutable {
+    service->loop()->post(
+        [service, self, refusal = std::move(refusal), what = std::move(what)]() mutable {
+          if (refusal) return self->finish(*service, what.request_id, false, *std::move(refusal));
+          self->start(service, std::move(what));
+        });
   };
-  TINKER_TRY(const auto admission,
+  TINKER_TRY(auto admission,
              sequencer_.submit({.seq_id = operation.seq_id,
                                 .kind = operation.kind,
-                                .request_type = std::move(operation.type),
-                                .payload_hash = std::move(operation.payload_hash),
+                                .request_type = operation.type,
+                                .payload_hash = operation.payload_hash,
                                 .request_id = request_id,
                                 .start = std::move(start_it)}));
-  if (!admission.is_duplicate) {
-    service->futures.open({.request_id = request_id, .owner = record.owner});
-  }
-  return admission.request_id;
+  if (admission.is_duplicate) return admission;
+  service->futures.open({.request_id = request_id, .owner = record.owner});
+  if (!journal_) return admission;
+  const auto entry = record_of(*this, operation, request_id);
+  source.is_replay ? journal_->replay(entry) : journal_->accept(entry);
+  return admission;
 }
 
-void LiveRun::start(const std::shared_ptr<Service>& service,
-                    const std::string& request_id,
-                    Work work) {
-  if (failure_) return service->futures.finish(request_id, *failure_);
+async::Task<std::string> LiveRun::submit(std::shared_ptr<Service> service, Operation operation) {
+  const bool is_recorded = journal_ && !operation.source.is_replay;
+  if (is_recorded && journal_->is_failing()) {
+    auto trying = journal_->sync();
+    TINKER_CO_TRY(co_await std::move(trying));
+  }
+  TINKER_CO_TRY(const auto admission, admit(service, operation));
+  if (is_recorded) {
+    auto syncing = journal_->sync();
+    TINKER_CO_TRY(co_await std::move(syncing));
+  }
+  co_return admission.request_id;
+}
+
+void LiveRun::add_result(const std::shared_ptr<Service>& service, const JournalRecord& entry) {
+  service->futures.open({.request_id = entry.request_id, .owner = record.owner});
+  service->futures.finish(entry.request_id, result_of(entry));
+  journal_->replay(entry);
+  if (entry.number == JournalRecord::kNoNumber) return;
+  sequencer_.add_earlier({.seq_id = entry.number,
+                          .request_type = entry.type,
+                          .payload_hash = entry.payload_hash,
+                          .request_id = entry.request_id});
+}
+
+void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
+  if (failure_) return finish(*service, what.request_id, false, *failure_);
   if (!trainer_) {
-    waiting_.emplace_back(
-        [service, self = shared_from_this(), request_id, work = std::move(work)]() mutable {
-          self->start(service, request_id, std::move(work));
-        });
+    waiting_.emplace_back([service, self = shared_from_this(), what = std::move(what)]() mutable {
+      self->start(service, std::move(what));
+    });
     return;
   }
-  auto task = work(shared_from_this());
+  if (journal_) journal_->start(what.request_id);
+  auto task = what.work(shared_from_this());
+  if (journal_) task = perform(journal_, std::move(task));
   service->spawn(
-      scope_, std::move(task), [service, request_id](detail::Late<EncodedResult> result) {
-        service->futures.finish(request_id, *std::move(result));
+      scope_,
+      std::move(task),
+      [service, self = shared_from_this(), request_id = what.request_id, is_final = what.is_final](
+          detail::Late<EncodedResult> result) {
+        self->finish(*service, request_id, is_final, *std::move(result));
       });
+}
+
+void LiveRun::finish(Service& service,
+                     const std::string& request_id,
+                     bool is_final,
+                     Result<EncodedResult> result) {
+  // What a server that stops has not finished, its next life does.
+  if (journal_ && service.is_stopped()) return;
+  if (journal_ && is_final) journal_->keep_result(request_id, result);
+  const bool was_catching_up = is_catching_up();
+  service.futures.finish(request_id, std::move(result));
+  if (journal_) journal_->finish(request_id, service.futures);
+  if (was_catching_up) service.caught_up.wake_all();
 }
 
 void LiveRun::open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer) {
@@ -81,6 +163,30 @@ void LiveRun::fail(const Error& reason) {
 void LiveRun::close(const Error& reason) {
   sequencer_.close(reason);
   if (!trainer_) fail(reason);
+}
+
+async::Task<> LiveRun::recorded() {
+  const auto journal = journal_;
+  if (!journal) co_return Result<void>();
+  auto syncing = journal->sync_at_last();
+  co_return co_await std::move(syncing);
+}
+
+std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next, bool is_due) {
+  if (!journal_ || !next) return std::nullopt;
+  return journal_->begin_snapshot(*trainer_, scope_, *next, is_due);
+}
+
+void LiveRun::settle(Service& service, const std::optional<std::string>& snapshot, bool is_good) {
+  if (journal_) journal_->settle(snapshot, is_good, service.futures);
+}
+
+void LiveRun::keep_sampler(std::int64_t number) {
+  if (journal_) journal_->keep_sampler(*trainer_, scope_, number);
+}
+
+void LiveRun::forget() {
+  if (journal_) journal_->discard();
 }
 
 }  // namespace tinker::server

@@ -11,6 +11,7 @@
 #include "server/future_store.h"
 #include "server/model_registry.h"
 #include "server/records.h"
+#include "server/run_journal.h"
 #include "server/sequencer.h"
 #include "tinker/engine.h"
 #include "tinker/unique_function.h"
@@ -33,20 +34,48 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::string type = {};
     std::string payload_hash = {};
     Work work = {};
+    RequestSource source = {};
+    std::string note = {};  ///< What the server chose, for the journal.
+    bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
+  };
+  /// Of a server that keeps journals.
+  struct Journalled {
+    std::shared_ptr<RunJournal> journal = {};
+    std::int64_t next = 1;  ///< Number of the first request.
   };
 
   LiveRun(const std::shared_ptr<Service>& service,
           RunRecord record,
-          std::shared_ptr<async::Scope> parent);
+          std::shared_ptr<async::Scope> parent,
+          Journalled journalled);
 
-  /// Yields the id to poll for. The future is open when this returns.
-  Result<std::string> submit(const std::shared_ptr<Service>& service, Operation operation);
+  /// Yields the id to poll for. The future is open and the request in the journal, on the disk,
+  /// when this ends; its place in the order is that of this call.
+  async::Task<std::string> submit(std::shared_ptr<Service> service, Operation operation);
+  /// A request of an earlier life that ended like this, and is in no state and no log any more.
+  void add_result(const std::shared_ptr<Service>& service, const JournalRecord& record);
   /// The model is there; what waited for it starts.
   void open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer);
   /// There will be none: what waits, and what comes, fails with `reason`.
   void fail(const Error& reason);
   /// No operation is accepted any more; those that run go on. The model is let go after them.
   void close(const Error& reason);
+
+  /// All that was asked of it is in the journal, on the disk; goes on trying where it is full.
+  async::Task<> recorded();
+  /// Right behind a call that leaves no gradients, the last one before the request with the number
+  /// `next`: the journal may take the state. `settle` then wants to know how the call went.
+  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next, bool is_due = false);
+  void settle(Service& service, const std::optional<std::string>& snapshot, bool is_good);
+  /// What the sampling session with this number draws from is to survive the server.
+  void keep_sampler(std::int64_t number);
+  /// Removes the journal: the run is over.
+  void forget();
+  /// What an earlier life had accepted has not all been done again.
+  [[nodiscard]] bool is_catching_up() const noexcept {
+    return journal_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
+  }
+  [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
   [[nodiscard]] const std::shared_ptr<LoadedModel>& model() const noexcept { return model_; }
@@ -55,15 +84,30 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   RunRecord record;
 
  private:
-  void start(const std::shared_ptr<Service>& service, const std::string& request_id, Work work);
+  struct Start {
+    std::string request_id;
+    Work work;
+    bool is_final;
+  };
+  Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);
+  void start(const std::shared_ptr<Service>& service, Start what);
+  void finish(Service& service,
+              const std::string& request_id,
+              bool is_final,
+              Result<EncodedResult> result);
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
+  std::shared_ptr<RunJournal> journal_;  // null: the server keeps none
   std::shared_ptr<LoadedModel> model_ = {};
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
-  std::uint64_t unnumbered_ = 0;
 };
+
+/// The number behind that of a request, if it has one.
+inline std::optional<std::int64_t> number_after(std::optional<std::int64_t> seq_id) noexcept {
+  return seq_id ? std::optional(*seq_id + 1) : std::nullopt;
+}
 
 }  // namespace tinker::server

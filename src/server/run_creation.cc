@@ -1,6 +1,8 @@
 #include "server/run_creation.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/strings.h"
 #include "server/errors.h"
@@ -9,6 +11,57 @@
 namespace tinker::server {
 
 namespace {
+
+Future<LocalTrainer> begin_making(const Service& service,
+                                  const LiveRun& run,
+                                  const RunOrigin& origin,
+                                  const Engine& engine) {
+  if (origin.restored && origin.restored->snapshot) {
+    return engine.load_trainer_async(*origin.restored->snapshot);
+  }
+  if (!origin.checkpoint) return engine.create_trainer_async(run.record.lora);
+  const auto parts =
+      origin.with_optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
+  return engine.load_trainer_async(service.disk.store().folder_of(*origin.checkpoint), parts);
+}
+
+/// Sampling sessions of saves without a name. One whose weights cannot be read is gone, the others
+/// are not.
+async::Task<> restore_samplers(std::shared_ptr<Service> service,
+                               std::shared_ptr<LiveRun> run,
+                               std::vector<std::int64_t> numbers,
+                               Engine engine) {
+  const auto& record = run->record;
+  for (const auto number : numbers) {
+    auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
+    auto wait = async::until(std::move(loading));
+    auto snapshot = co_await wait;
+    const std::string id = base::concat(record.session_id, ":sample:", number);
+    if (!snapshot.ok()) {
+      service->options().logger.write(LogLevel::warn,
+                                      base::concat(id, ": ", snapshot.error().to_string()));
+      continue;
+    }
+    SamplerRecord sampler = {.sampler_id = id,
+                             .session_id = record.session_id,
+                             .owner = record.owner,
+                             .base_model = record.base_model};
+    const auto restored = service->samplers.add(std::move(sampler), run->scope());
+    restored->ephemeral = *std::move(snapshot);
+    service->revive(*restored);
+  }
+  co_return Result<void>();
+}
+
+/// Takes the run into the catalogue, unless an earlier life did so.
+async::Task<> store_run(std::shared_ptr<Service> service, RunRecord record) {
+  auto stored = service->disk.run([record = std::move(record)](Store& store) -> Result<void> {
+    TINKER_TRY(const auto known, store.find_run(record.run_id));
+    return known ? Result<void>() : store.add_run(record);
+  });
+  auto wait = async::until(std::move(stored));
+  co_return co_await wait;
+}
 
 /// Loads the model and makes the trainer.
 async::Task<> build(std::shared_ptr<Service> service,
@@ -22,17 +75,20 @@ async::Task<> build(std::shared_ptr<Service> service,
   TINKER_CO_TRY(auto model, co_await std::move(loading));
   service->futures.set_state(request_id, QueueState::active, "");
   const Engine engine = model->engine.for_tenant(run->record.owner);
-  const auto parts =
-      origin.with_optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
-  auto making = origin.checkpoint ? engine.load_trainer_async(
-                                        service->disk.store().folder_of(*origin.checkpoint), parts)
-                                  : engine.create_trainer_async(run->record.lora);
+  auto making = begin_making(*service, *run, origin, engine);
   auto wait = async::until(std::move(making));
   TINKER_CO_TRY(auto trainer, co_await wait);
-  auto stored =
-      service->disk.run([record = run->record](Store& store) { return store.add_run(record); });
-  auto writing = async::until(std::move(stored));
-  TINKER_CO_TRY(co_await writing);
+  auto storing = store_run(service, run->record);
+  TINKER_CO_TRY(co_await std::move(storing));
+  if (origin.restored) {
+    auto restoring = restore_samplers(service, run, origin.restored->samplers, engine);
+    TINKER_CO_TRY(co_await std::move(restoring));
+  }
+  if (origin.checkpoint && !origin.restored && origin.journal) {
+    // The checkpoint may be replaced or deleted, the run shall not need it.
+    const auto snapshot = origin.journal->begin_snapshot(trainer, run->scope(), 1, true);
+    origin.journal->settle(snapshot, true, service->futures);
+  }
   run->open(std::move(model), std::move(trainer));
   co_return Result<void>();
 }
@@ -45,6 +101,40 @@ std::optional<Error> refuse_optimizer(const OptimizerConfig& config) {
   return bad_request(base::concat("optimizer '",
                                   other != nullptr ? other->type : "dimuon",
                                   "' is not served here, only 'adamw'"));
+}
+
+void add_journal(const Call& call,
+                 std::string type,
+                 const RunRecord& record,
+                 std::string note,
+                 RunOrigin& origin) {
+  if (call.source.run) {
+    origin.restored = call.source.run;
+    origin.journal = call.source.run->journal;
+    // With a state of its own, the run does not need what it began with.
+    if (origin.restored->snapshot) origin.refusal.reset();
+    return;
+  }
+  if (!call.service->journals) return;
+  origin.journal = call.service->journals->create(record.session_id, record.run_id);
+  origin.journal->create({.kind = JournalRecord::Kind::created,
+                          .request_id = record.run_id,
+                          .type = std::move(type),
+                          .payload_hash = call.payload_hash,
+                          .content_type = call.source.content_type,
+                          .owner = record.owner,
+                          .note = std::move(note),
+                          .body = call.source.body});
+}
+
+async::Task<UntypedApiFuture> answer_when_recorded(std::shared_ptr<Service> service,
+                                                   std::string owner,
+                                                   UntypedApiFuture answer) {
+  const auto run = service->find_run(answer.model_id.value_or(""), owner);
+  if (!run.ok() || !(*run)->journal()) co_return answer;
+  auto syncing = (*run)->journal()->sync();
+  TINKER_CO_TRY(co_await std::move(syncing));
+  co_return answer;
 }
 
 Result<std::optional<UntypedApiFuture>> find_accepted(
@@ -68,14 +158,17 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
   const std::string run_id = record.run_id;
   const std::string request_id = run_id + ":0";
   service->futures.open({.request_id = request_id, .owner = record.owner});
-  auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope);
+  const auto restored = origin.restored;
+  const LiveRun::Journalled journalled = {.journal = origin.journal,
+                                          .next = restored ? restored->next : 1};
+  auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope, journalled);
   service->add_run(run);
   auto task = build(service, run, std::move(origin), request_id);
-  service->spawn(
-      run->scope(),
-      std::move(task),
+  auto done =
       [service, run, request_id, encode = std::move(encode)](detail::Late<void> late) mutable {
         const Result<void> built = *std::move(late);
+        service->caught_up.wake_all();
+        if (run->journal() && service->is_stopped()) return;
         if (!built.ok()) {
           run->fail(built.error());
           return service->futures.finish(request_id, built.error());
@@ -83,7 +176,16 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
         auto json = encode();
         if (!json.ok()) return service->futures.finish(request_id, std::move(json).error());
         service->futures.finish(request_id, EncodedResult{.body = *std::move(json)});
-      });
+      };
+  UniqueFunction<void()> begin =
+      [service, run, task = std::move(task), done = std::move(done)]() mutable {
+        service->spawn(run->scope(), std::move(task), std::move(done));
+      };
+  if (restored) {
+    restored->build = std::move(begin);
+  } else {
+    begin();
+  }
   return {.request_id = request_id, .model_id = run_id};
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "async/task.h"
+#include "server/call.h"
 #include "server/live_run.h"
 #include "server/records.h"
 #include "server/sessions.h"
@@ -21,6 +22,8 @@ struct RunOrigin {
   bool with_optimizer = false;
   std::optional<Error> refusal =
       {};  ///< The request was accepted only to fail (PROTOCOL 10, rule 17).
+  std::shared_ptr<RunJournal> journal = {};    ///< Null: the server keeps none.
+  std::shared_ptr<RestoredRun> restored = {};  ///< A run of an earlier life, not a new one.
 };
 
 /// The run's place in its session: answers the repeat of a request with what the first one got.
@@ -33,6 +36,19 @@ Result<std::optional<UntypedApiFuture>> find_accepted(
 
 /// Why an optimizer is not served; nothing if it is.
 std::optional<Error> refuse_optimizer(const OptimizerConfig& config);
+
+/// Gives the run a journal, where the server keeps some: its request and what `note` says, which
+/// the server chose, are written to it. A restored run gets the journal it had.
+void add_journal(const Call& call,
+                 std::string type,
+                 const RunRecord& record,
+                 std::string note,
+                 RunOrigin& origin);
+
+/// The answer to a request that made a run, when it is in the run's journal, on the disk.
+async::Task<UntypedApiFuture> answer_when_recorded(std::shared_ptr<Service> service,
+                                                   std::string owner,
+                                                   UntypedApiFuture answer);
 
 /// Makes a run and begins to load its model; what is asked of it meanwhile waits. Yields the answer
 /// to the request. `encode` makes the operation's result once the run is there.

@@ -17,6 +17,9 @@ namespace tinker::server {
 
 class Service;
 
+/// Clients number the requests of a clone from here on (PROTOCOL 7.11).
+inline constexpr std::int64_t kClone = 1'000'000'000;
+
 // Requests of one sampling session whose repeats are known.
 inline constexpr std::size_t kRemembered = 50'000;
 
@@ -37,8 +40,9 @@ struct Sampler {
   bool is_revived = false;  ///< It was made in an earlier life of the server.
   bool is_dropped = false;  ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};  // by seq_id
-  std::int64_t clones = 0;                                     // that joined
+  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};      // by seq_id
+  std::int64_t clones = 0;                                         // that joined
+  std::unordered_map<std::int64_t, std::int64_t> journalled = {};  // numbers, by clone
 };
 
 class Samplers {

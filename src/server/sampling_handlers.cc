@@ -11,8 +11,8 @@ namespace tinker::server {
 
 namespace {
 
-// Clients number the requests of a clone from here on (PROTOCOL 7.11).
-constexpr std::int64_t kClone = 1'000'000'000;
+// So many numbers of samples are journalled together.
+constexpr std::int64_t kNumbers = 1024;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 constexpr std::int64_t kMaxSamples = 16'384;  // of one request: the answer names each
@@ -158,6 +158,25 @@ std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_
   return out;
 }
 
+/// Samples do not survive the server, but clients that wait for them must be told: so the journal
+/// says which numbers there may be.
+async::Task<> journal_number(std::shared_ptr<Service> service,
+                             std::shared_ptr<Sampler> sampler,
+                             std::int64_t number) {
+  if (!service->journals) co_return Result<void>();
+  auto& journalled = sampler->journalled[number / kClone];
+  const auto log = service->journals->session_log(sampler->record.session_id);
+  if (number >= journalled) {
+    journalled = (number / kNumbers + 1) * kNumbers;
+    log->append({.kind = JournalRecord::Kind::samples,
+                 .number = journalled,
+                 .request_id = sampler->record.sampler_id,
+                 .owner = sampler->record.owner});
+  }
+  auto syncing = sync_now(log);
+  co_return co_await std::move(syncing);
+}
+
 /// What a sampling session is made of.
 struct SamplerParts {
   SamplerRecord record = {};
@@ -251,6 +270,8 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
   const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
   if (number) {
+    auto journalling = journal_number(call.service, sampler, *number);
+    TINKER_CO_TRY(co_await std::move(journalling));
     if (const auto* known = sampler->accepted.find(*number)) {
       if (known->payload_hash != call.payload_hash) {
         co_return bad_request(

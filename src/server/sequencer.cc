@@ -37,6 +37,8 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
       : loop_(std::move(loop)), hold_(hold), next_(next), given_up_below_(next) {}
 
   Result<Admission> submit(Submission submission);
+  /// So that the next one with this number is a duplicate.
+  void remember(std::int64_t number, const Submission& submission);
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_ + ready_.size(); }
 
@@ -58,7 +60,6 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
 
   /// The id of the first one if `submission` repeats an earlier one (PROTOCOL 10.2).
   Result<std::optional<std::string>> find(const Submission& submission) const;
-  void remember(std::int64_t number, const Submission& submission);
   void place_unnumbered(Submission submission);
   void place(std::int64_t number, Submission submission);
   void release(std::map<std::int64_t, Waiting>::iterator waiting);
@@ -237,6 +238,10 @@ Sequencer::~Sequencer() {
 
 Result<Sequencer::Admission> Sequencer::submit(Submission submission) {
   return impl_->submit(std::move(submission));
+}
+
+void Sequencer::add_earlier(const Submission& submission) {
+  if (submission.seq_id) impl_->remember(*submission.seq_id, submission);
 }
 
 void Sequencer::close(const Error& reason) {

@@ -57,6 +57,8 @@ class Sequencer {
   /// Fails with `bad_request` when the number was used with another payload or type; 400, never
   /// 409. After `close` fails with its reason.
   Result<Admission> submit(Submission submission);
+  /// A request that was done before the first one here: its repeats are duplicates.
+  void add_earlier(const Submission& submission);
   /// Ends all that waits with `reason`, and refuses what comes.
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept;

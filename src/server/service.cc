@@ -68,6 +68,7 @@ Service::Service(Parts parts)
       futures(parts.loop, parts.options.futures),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
       adapters(parts.options.max_adapters),
+      journals(std::move(parts.journals)),
       loop_(std::move(parts.loop)),
       workers_(std::move(parts.workers)),
       options_(std::move(parts.options)),
@@ -97,6 +98,7 @@ void Service::every(std::chrono::nanoseconds period, void (Service::*what)()) {
 
 void Service::begin_draining(const Error& reason) {
   is_draining_ = true;
+  if (journals) return;  // what waits for other requests goes on in the next life
   for (const auto& [id, run] : runs_) run->close(reason);
 }
 
@@ -104,8 +106,9 @@ void Service::stop(const Error& reason) {
   write_usage();
   is_stopped_ = true;
   for (const auto& [id, run] : runs_) run->close(reason);
-  futures.fail_all(reason);
+  if (!journals) futures.fail_all(reason);
   scope_->cancel(reason);
+  caught_up.wake_all();
   runs_.clear();
 }
 
@@ -140,30 +143,52 @@ void Service::add_run(std::shared_ptr<LiveRun> run) {
 void Service::remove_run(const std::string& run_id) {
   const auto found = runs_.find(run_id);
   if (found == runs_.end()) return;
+  found->second->forget();
   run_beside(
       *this, write_last_request(this, found->second->record), "time of a run's last request");
   runs_.erase(found);
 }
 
+bool Service::is_catching_up(const std::string& sampler_id) const {
+  for (const auto& [id, run] : runs_) {
+    const bool is_of_session = sampler_id.starts_with(run->record.session_id + ":sample:");
+    if (is_of_session && run->is_catching_up()) return true;
+  }
+  return false;
+}
+
 async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_id,
                                                             std::string owner) {
-  if (auto sampler = samplers.find(sampler_id)) {
-    if (sampler->record.owner != owner) co_return no_such("sampling session", sampler_id);
-    co_return sampler;
-  }
+  const auto in_memory = [&]() -> std::optional<Result<std::shared_ptr<Sampler>>> {
+    auto sampler = samplers.find(sampler_id);
+    if (!sampler) return std::nullopt;
+    if (sampler->record.owner != owner) return no_such("sampling session", sampler_id);
+    return sampler;
+  };
+  if (auto known = in_memory()) co_return *std::move(known);
   auto stored = disk.run([sampler_id](Store& store) { return store.find_sampler(sampler_id); });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
+  while (!record) {  // it may be one that a save without a name made, in an earlier life
+    if (auto known = in_memory()) co_return *std::move(known);
+    if (!is_catching_up(sampler_id)) break;
+    auto more = caught_up.wait(async::time_after(loop_->now(), kExpiryPeriod));
+    TINKER_CO_TRY(co_await more);
+  }
   if (!record || record->owner != owner) co_return no_such("sampling session", sampler_id);
   auto search = sessions.find_open(record->session_id, owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
   auto sampler = samplers.add(*std::move(record), session->scope);
-  sampler->is_revived = true;
-  // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
-  sampler->clones =
-      std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();
+  revive(*sampler);
   co_return sampler;
+}
+
+void Service::revive(Sampler& sampler) const {
+  sampler.is_revived = true;
+  // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
+  sampler.clones =
+      std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();
 }
 
 async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {
@@ -228,8 +253,10 @@ void Service::end_session(const Session& session, const Error& reason) {
     }
     it = runs_.erase(it);
     run->close(reason);
+    run->forget();
     run_beside(*this, write_last_request(this, run->record), "time of a run's last request");
   }
+  if (journals) journals->forget(session.record.session_id);
   samplers.remove_of_session(session.record.session_id, reason);
 }
 

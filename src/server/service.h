@@ -17,11 +17,13 @@
 #include "server/disk.h"
 #include "server/flags.h"
 #include "server/future_store.h"
+#include "server/journals.h"
 #include "server/live_run.h"
 #include "server/model_registry.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
 #include "server/usage.h"
+#include "server/wait_list.h"
 #include "tinker/log.h"
 #include "tinker/rng.h"
 #include "tinker/secret.h"
@@ -57,6 +59,7 @@ class Service : public std::enable_shared_from_this<Service> {
     std::unique_ptr<ModelRegistry> models;
     Access access;
     ServiceOptions options;
+    std::unique_ptr<Journals> journals = {};  ///< Null: runs do not survive the server.
   };
   explicit Service(Parts parts);
   Service(const Service&) = delete;
@@ -68,8 +71,9 @@ class Service : public std::enable_shared_from_this<Service> {
   /// From now on no new work is taken; what runs goes on, and what waits for other requests fails.
   void begin_draining(const Error& reason);
   [[nodiscard]] bool is_draining() const noexcept { return is_draining_; }
-  /// Ends all work with `reason`.
+  /// Ends all work with `reason`; in a server that keeps journals, without telling its clients.
   void stop(const Error& reason);
+  [[nodiscard]] bool is_stopped() const noexcept { return is_stopped_; }
 
   [[nodiscard]] const std::shared_ptr<async::AsioLoop>& loop() const noexcept { return loop_; }
   [[nodiscard]] const ServiceOptions& options() const noexcept { return options_; }
@@ -77,6 +81,7 @@ class Service : public std::enable_shared_from_this<Service> {
   [[nodiscard]] Instant now() const;
   /// 16 random hexadecimal digits.
   std::string random_id();
+  std::uint64_t random_number() { return rng_.next(); }
   /// Runs `f()` on a worker: for what would hold the loop up.
   template <typename F>
   auto work(F f) {
@@ -115,6 +120,7 @@ class Service : public std::enable_shared_from_this<Service> {
   [[nodiscard]] Result<std::shared_ptr<LiveRun>> find_run(const std::string& run_id,
                                                           const std::string& owner);
   void add_run(std::shared_ptr<LiveRun> run);
+  /// It is over: its journal goes, too.
   void remove_run(const std::string& run_id);
   [[nodiscard]] std::size_t live_runs() const noexcept { return runs_.size(); }
 
@@ -122,6 +128,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
   /// disk.
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
+  /// Marks a sampling session as one of an earlier life.
+  void revive(Sampler& sampler) const;
   /// A checkpoint that the caller may read: his own, or a public one.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
   /// The same, also of the account whose credential is given.
@@ -148,8 +156,11 @@ class Service : public std::enable_shared_from_this<Service> {
   base::BoundedMap<std::string, std::string> unloaded_models{
       10'000};  ///< Futures by owner and model.
   UsageMeter usage;
+  std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
+  WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
 
  private:
+  [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(const Session& session, const Error& reason);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
   void expire_sessions();

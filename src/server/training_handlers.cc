@@ -1,3 +1,6 @@
+#include <charconv>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "base/strings.h"
@@ -95,11 +98,16 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
   co_return co_await std::move(encoding);
 }
 
-async::Task<EncodedResult> run_step(std::shared_ptr<LiveRun> run, OptimParams params) {
-  auto stepping = run->trainer().optim_step_async(params);
+async::Task<EncodedResult> run_step(std::shared_ptr<Service> service,
+                                    std::shared_ptr<LiveRun> run,
+                                    OptimStepRequest request) {
+  auto stepping = run->trainer().optim_step_async(request.optim_params);
+  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
   auto wait = async::until(std::move(stepping));
-  TINKER_CO_TRY(const auto response, co_await wait);
-  TINKER_CO_TRY(std::string json, wire::encode_json(response));
+  const auto response = co_await wait;
+  run->settle(*service, snapshot, response.ok());
+  if (!response.ok()) co_return response.error();
+  TINKER_CO_TRY(std::string json, wire::encode_json(*response));
   co_return EncodedResult{.body = std::move(json)};
 }
 
@@ -112,6 +120,42 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
+/// A run that shall survive the server needs a seed that is known: where the client gave none, it
+/// is drawn here. Yields it as the journal's note.
+std::string settle_seed(const Call& call, LoraConfig& lora) {
+  const bool is_restored = call.source.run != nullptr;
+  if (lora.seed || (!is_restored && !call.service->journals)) return {};
+  if (!is_restored) {
+    const std::uint64_t drawn = call.service->random_number();
+    lora.seed = drawn;
+    return std::to_string(drawn);
+  }
+  std::uint64_t seed = 0;
+  const auto& note = call.source.note;
+  std::from_chars(note.data(), note.data() + note.size(), seed);
+  lora.seed = seed;
+  return {};
+}
+
+JournalRecord record_of(const Call& call, const CreateCustomLossRequest& request) {
+  return {.kind = JournalRecord::Kind::loss,
+          .number = request.custom_loss_seq_id,
+          .type = "create_custom_loss",
+          .payload_hash = call.payload_hash,
+          .content_type = call.source.content_type,
+          .owner = call.caller.owner,
+          .body = call.source.body};
+}
+
+/// The answer, when the losses of the session are in its journal, on the disk.
+async::Task<UntypedApiFuture> answer_when_journalled(std::shared_ptr<JournalLog> log,
+                                                     UntypedApiFuture answer) {
+  if (!log) co_return answer;
+  auto syncing = sync_now(std::move(log));
+  TINKER_CO_TRY(co_await std::move(syncing));
+  co_return answer;
+}
+
 }  // namespace
 
 async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request) {
@@ -120,7 +164,10 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
   TINKER_CO_TRY(
       auto known,
       find_accepted(session->models, request.model_seq_id, call.payload_hash, "model_seq_id"));
-  if (known) co_return *std::move(known);
+  if (known) {
+    auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
+    co_return co_await std::move(waiting);
+  }
   TINKER_CO_TRY(call.service->models->facts(request.base_model));
   RunRecord record = {.run_id = base::concat(request.session_id, ":train:", request.model_seq_id),
                       .session_id = request.session_id,
@@ -132,14 +179,15 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
                       .user_metadata = to_texts(request.user_metadata),
                       .created_at = call.service->now(),
                       .last_request_at = call.service->now()};
-  auto answer = create_run(
-      call.service,
-      session,
-      record,
-      {.refusal = refuse_optimizer(request.optimizer_config)},
-      [id = record.run_id] { return wire::encode_json(CreateModelResponse{.model_id = id}); });
+  RunOrigin origin = {.refusal = refuse_optimizer(request.optimizer_config)};
+  add_journal(call, "create_model", record, settle_seed(call, record.lora), origin);
+  if (origin.restored && origin.restored->record) record = *origin.restored->record;
+  auto answer = create_run(call.service, session, record, std::move(origin), [id = record.run_id] {
+    return wire::encode_json(CreateModelResponse{.model_id = id});
+  });
   session->models[request.model_seq_id] = {.payload_hash = call.payload_hash, .answer = answer};
-  co_return answer;
+  auto waiting = answer_when_recorded(call.service, call.caller.owner, answer);
+  co_return co_await std::move(waiting);
 }
 
 async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request) {
@@ -164,11 +212,12 @@ async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request
     co_return UntypedApiFuture{.request_id = *id, .model_id = request.model_id};
   }
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  LiveRun::Operation operation = {.type = "unload_model"};
+  LiveRun::Operation operation = {.type = "unload_model", .source = call.source};
   operation.work = [service = call.service](std::shared_ptr<LiveRun> self) {
     return run_unload(service, std::move(self));
   };
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   unloaded.put(key, id);
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
@@ -182,25 +231,30 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
   LiveRun::Operation operation = {.kind = Sequencer::Kind::pass,
                                   .seq_id = request.seq_id,
                                   .type = "forward_backward",
-                                  .payload_hash = call.payload_hash};
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
   operation.work = [service = call.service,
                     loss = find_loss(*session, request),
                     request = std::move(request)](std::shared_ptr<LiveRun> self) mutable {
     return run_pass(service, std::move(self), std::move(request), std::move(loss));
   };
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = model_id};
 }
 
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
   run->record.last_request_at = call.service->now();
-  LiveRun::Operation operation = {
-      .seq_id = request.seq_id, .type = "optim_step", .payload_hash = call.payload_hash};
-  operation.work = [params = request.optim_params](std::shared_ptr<LiveRun> self) {
-    return run_step(std::move(self), params);
+  LiveRun::Operation operation = {.seq_id = request.seq_id,
+                                  .type = "optim_step",
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
+  operation.work = [service = call.service, request](std::shared_ptr<LiveRun> self) {
+    return run_step(service, std::move(self), request);
   };
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 
@@ -208,9 +262,16 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
   auto search = call.service->sessions.find_open(request.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   const std::int64_t number = request.custom_loss_seq_id;
+  const auto log = call.service->journals && !call.source.is_replay
+                       ? call.service->journals->session_log(request.session_id)
+                       : nullptr;
   TINKER_CO_TRY(auto known,
                 find_accepted(session->losses, number, call.payload_hash, "custom_loss_seq_id"));
-  if (known) co_return *std::move(known);
+  if (known) {
+    auto waiting = answer_when_journalled(log, *std::move(known));
+    co_return co_await std::move(waiting);
+  }
+  if (log) log->append(record_of(call, request));
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
   if (session->formulas.size() >= call.service->options().max_losses) {
     co_return bad_request(
@@ -229,7 +290,8 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
     call.service->futures.finish(loss_id, std::move(formula).error());
   }
   session->losses[number] = {.payload_hash = call.payload_hash, .answer = answer};
-  co_return answer;
+  auto waiting = answer_when_journalled(log, answer);
+  co_return co_await std::move(waiting);
 }
 
 }  // namespace tinker::server

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "server/commit_once.h"
 #include "server/errors.h"
 #include "server/external_export.h"
 #include "server/handlers.h"
@@ -18,6 +19,8 @@ struct Save {
   CheckpointRecord record = {};
   CheckpointPlace place = {};
   bool overwrite = false;
+  /// The place that it had in an earlier life of the server: if the catalogue has it, all is done.
+  std::string earlier = {};
 };
 
 /// What a save asks for, checked; the error is the operation's (PROTOCOL 9.14).
@@ -52,7 +55,7 @@ async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
 
 async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service, Save save) {
   auto stored = service->disk.run([save = std::move(save)](Store& store) {
-    return store.commit_checkpoint(save.record, save.place, save.overwrite);
+    return commit_once(store, save.record, save.place, save.overwrite, save.earlier);
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
@@ -85,6 +88,9 @@ async::Task<CheckpointRecord> write(std::shared_ptr<Service> service,
     abandon(service, save.place);
     co_return written.error();
   }
+  // A checkpoint of a request that is not in the journal would be made twice after a crash.
+  auto recording = run->recorded();
+  TINKER_CO_TRY(co_await std::move(recording));
   auto committing = commit(service, std::move(save));
   co_return co_await std::move(committing);
 }
@@ -130,8 +136,10 @@ void drop_old_weights(Service& service, Session& session, const std::string& new
 async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               std::shared_ptr<LiveRun> run,
                                               std::shared_ptr<Session> session,
-                                              std::int64_t number) {
+                                              std::int64_t number,
+                                              bool is_replay) {
   auto taking = run->trainer().snapshot_async();
+  if (!session->samplers.contains(number)) run->keep_sampler(number);
   auto wait = async::until(std::move(taking));
   TINKER_CO_TRY(auto snapshot, co_await wait);
   const std::string id = base::concat(session->record.session_id, ":sample:", number);
@@ -145,6 +153,7 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               .base_model = run->record.base_model},
                                              session->scope);
   sampler->ephemeral = std::move(snapshot);
+  if (is_replay) service->revive(*sampler);
   session->samplers.emplace(number, id);
   drop_old_weights(*service, *session, id);
   TINKER_CO_TRY(
@@ -164,8 +173,12 @@ async::Task<EncodedResult> run_load(std::shared_ptr<Service> service,
   const auto parts =
       request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
   auto loading = run->trainer().load_async(service->disk.store().folder_of(record), parts);
+  // The checkpoint may be replaced or deleted, the run shall not need it any more.
+  const auto snapshot = run->begin_snapshot(number_after(request.seq_id), true);
   auto wait = async::until(std::move(loading));
-  TINKER_CO_TRY(co_await wait);
+  const auto loaded = co_await wait;
+  run->settle(*service, snapshot, loaded.ok());
+  if (!loaded.ok()) co_return loaded.error();
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(LoadWeightsResponse{.path = request.path, .model_id = request.model_id}));
@@ -187,16 +200,23 @@ async::Task<std::string> submit_save(Call call,
     operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
       return refuse(error);
     };
-    co_return run->submit(call.service, std::move(operation));
+    auto submitting = run->submit(call.service, std::move(operation));
+    co_return co_await std::move(submitting);
   }
   auto finding = find_place(call.service);
   TINKER_CO_TRY(auto place, co_await std::move(finding));
-  Save save = {.record = *std::move(record), .place = std::move(place), .overwrite = overwrite};
+  operation.note = place.name;
+  operation.is_final = true;
+  Save save = {.record = *std::move(record),
+               .place = std::move(place),
+               .overwrite = overwrite,
+               .earlier = call.source.note};
   operation.work = [service = call.service, make, save = std::move(save)](
                        std::shared_ptr<LiveRun> self) mutable {
     return make(service, std::move(self), std::move(save));
   };
-  co_return run->submit(call.service, std::move(operation));
+  auto submitting = run->submit(call.service, std::move(operation));
+  co_return co_await std::move(submitting);
 }
 
 }  // namespace
@@ -208,8 +228,10 @@ async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request
   const std::string name = request.path.value_or(base::concat("step-", request.seq_id.value_or(0)));
   auto record = record_of(call, *run, CheckpointType::training, name, request.ttl_seconds);
   if (record.ok()) record->user_metadata = request.user_metadata;
-  LiveRun::Operation operation = {
-      .seq_id = request.seq_id, .type = "save_weights", .payload_hash = call.payload_hash};
+  LiveRun::Operation operation = {.seq_id = request.seq_id,
+                                  .type = "save_weights",
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
   auto submitting =
       submit_save(call, run, std::move(operation), std::move(record), &run_save, request.overwrite);
   TINKER_CO_TRY(auto id, co_await std::move(submitting));
@@ -221,7 +243,8 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
   run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_for_sampler",
-                                  .payload_hash = call.payload_hash};
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
   if (request.path) {
     auto record =
         record_of(call, *run, CheckpointType::sampler, *request.path, request.ttl_seconds);
@@ -239,8 +262,9 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
     auto same = request;
     same.sampling_session_seq_id.reset();
     TINKER_CO_TRY(operation.payload_hash, wire::encode_json(same));
-    operation.work = [service = call.service, session, number](std::shared_ptr<LiveRun> self) {
-      return run_ephemeral_save(service, std::move(self), session, number);
+    operation.work = [service = call.service, session, number, is_replay = call.source.is_replay](
+                         std::shared_ptr<LiveRun> self) {
+      return run_ephemeral_save(service, std::move(self), session, number, is_replay);
     };
   } else {
     operation.work = [](const std::shared_ptr<LiveRun>&) {
@@ -248,15 +272,18 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
           bad_request("save_weights_for_sampler: expected a path or a sampling_session_seq_id"));
     };
   }
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 
 async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
   run->record.last_request_at = call.service->now();
-  LiveRun::Operation operation = {
-      .seq_id = request.seq_id, .type = "save_weights_external", .payload_hash = call.payload_hash};
+  LiveRun::Operation operation = {.seq_id = request.seq_id,
+                                  .type = "save_weights_external",
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
   auto record = record_of(call, *run, CheckpointType::external, request.path, request.ttl_seconds);
   const auto recipients = request.age_encryption_recipients.value_or(std::vector<std::string>());
   if (record.ok() && !recipients.empty()) {
@@ -269,15 +296,21 @@ async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalReques
   } else {
     auto finding = find_place(call.service);
     TINKER_CO_TRY(auto place, co_await std::move(finding));
+    operation.note = place.name;
+    operation.is_final = true;
     operation.work = [service = call.service,
                       record = *std::move(record),
                       place = std::move(place),
-                      recipients](std::shared_ptr<LiveRun> self) {
+                      recipients,
+                      earlier = call.source.note](std::shared_ptr<LiveRun> self) {
       return run_external_save(
-          service, std::move(self), {.record = record, .place = place, .recipients = recipients});
+          service,
+          std::move(self),
+          {.record = record, .place = place, .recipients = recipients, .earlier = earlier});
     };
   }
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 
@@ -295,8 +328,19 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   auto search = call.service->readable_checkpoint(
       request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
   auto record = co_await std::move(search);
-  LiveRun::Operation operation = {
-      .seq_id = request.seq_id, .type = "load_weights", .payload_hash = call.payload_hash};
+  LiveRun::Operation operation = {.seq_id = request.seq_id,
+                                  .type = "load_weights",
+                                  .payload_hash = call.payload_hash,
+                                  .source = call.source};
+  if (record.ok()) operation.note = record->folder;
+  if (call.source.is_replay && operation.note != call.source.note) {
+    if (!call.source.note.empty()) {
+      co_return Error{
+          .code = ErrorCode::io_error,
+          .message = base::concat(request.path, ", which the run loaded, is not what it was")};
+    }
+    record = no_such("checkpoint", request.path);  // then it was not there
+  }
   if (!record.ok()) {
     operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
       return refuse(error);
@@ -322,7 +366,8 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
       return run_load(service, std::move(self), record, request);
     };
   }
-  TINKER_CO_TRY(auto id, run->submit(call.service, std::move(operation)));
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = *request.model_id};
 }
 
@@ -333,13 +378,19 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
   const std::int64_t number = *request.model_seq_id;
   TINKER_CO_TRY(auto known,
                 find_accepted(session->models, number, call.payload_hash, "model_seq_id"));
-  if (known) co_return *std::move(known);
+  if (known) {
+    auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
+    co_return co_await std::move(waiting);
+  }
   auto finding = call.service->readable_checkpoint(
       request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
   auto found = co_await std::move(finding);
   // A repeat may have been faster meanwhile.
   TINKER_CO_TRY(known, find_accepted(session->models, number, call.payload_hash, "model_seq_id"));
-  if (known) co_return *std::move(known);
+  if (known) {
+    auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
+    co_return co_await std::move(waiting);
+  }
   RunOrigin origin = {.with_optimizer = request.optimizer};
   RunRecord record = {.run_id = base::concat(*request.session_id, ":train:", number),
                       .session_id = *request.session_id,
@@ -366,12 +417,20 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
   } else {
     origin.refusal = found.error();
   }
+  const std::string folder = origin.checkpoint ? origin.checkpoint->folder : std::string();
+  if (call.source.run && !call.source.note.empty() && folder != call.source.note) {
+    origin.refusal = bad_request(base::concat(
+        request.path, ", which the run began with, is not what it was: the run cannot go on"));
+  }
+  add_journal(call, "load_weights", record, folder, origin);
+  if (origin.restored && origin.restored->record) record = *origin.restored->record;
   auto answer = create_run(
       call.service, session, record, std::move(origin), [path = request.path, id = record.run_id] {
         return wire::encode_json(LoadWeightsResponse{.path = path, .model_id = id});
       });
   session->models[number] = {.payload_hash = call.payload_hash, .answer = answer};
-  co_return answer;
+  auto waiting = answer_when_recorded(call.service, call.caller.owner, answer);
+  co_return co_await std::move(waiting);
 }
 
 }  // namespace

@@ -1,0 +1,307 @@
+#include "server/restore.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "server/endpoints.h"
+#include "server/errors.h"
+#include "server/service.h"
+
+namespace tinker::server {
+
+namespace {
+
+using Kind = JournalRecord::Kind;
+using Opened = JournalFile::Opened;
+// Of the samples that clients may still wait for, so many of each target, and so many targets.
+constexpr std::int64_t kMostLost = 4096;
+constexpr std::size_t kMostTargets = 32;
+
+using RestoredRuns = std::vector<std::shared_ptr<RestoredRun>>;
+
+struct FoundRun {
+  std::string run_id;
+  std::filesystem::path folder;
+  Result<Opened> log;
+};
+
+struct FoundSession {
+  std::string session_id = {};
+  std::optional<Result<Opened>> log = {};
+  std::vector<FoundRun> runs = {};
+
+  /// Whose it is, if any of its journals can be read.
+  [[nodiscard]] std::optional<std::string> owner() const {
+    if (log && log->ok() && !(*log)->records.empty()) {
+      return (*log)->records.front().owner;
+    }
+    for (const auto& run : runs) {
+      if (run.log.ok()) return run.log->records.front().owner;
+    }
+    return std::nullopt;
+  }
+};
+
+// ---- on a worker: reading the files
+
+/// The names in `folder`, in order.
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> out;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    out.push_back(it->path().filename().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+Result<Opened> open_run(const std::filesystem::path& folder) {
+  TINKER_TRY(auto opened, JournalFile::open((folder / "log").string()));
+  if (opened.records.empty() || opened.records.front().kind != Kind::created) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = base::concat(
+                     "journal ", opened.file.path(), ": the request that made the run is missing")};
+  }
+  return opened;
+}
+
+/// Removes states that the log does not name: they were not complete, or not needed any more.
+void remove_stale(const std::filesystem::path& folder, const std::vector<JournalRecord>& records) {
+  std::set<std::string> wanted = {"log"};
+  for (const auto& record : records) {
+    if (record.kind == Kind::snapshot) wanted.insert(record.note);
+    if (record.kind == Kind::sampler) wanted.insert(base::concat("sampler-", record.number));
+  }
+  for (const auto& name : names_in(folder)) {
+    std::error_code ignored;
+    if (!wanted.contains(name)) std::filesystem::remove_all(folder / name, ignored);
+  }
+}
+
+FoundSession read_session(const std::filesystem::path& folder) {
+  FoundSession out = {.session_id = folder.filename().string()};
+  for (const auto& name : names_in(folder)) {
+    if (name == "session") out.log = JournalFile::open((folder / name).string());
+    if (!name.starts_with("train-")) continue;
+    auto log = open_run(folder / name);
+    if (log.ok()) remove_stale(folder / name, log->records);
+    out.runs.push_back(
+        {.run_id = base::concat(out.session_id, ":train:", name.substr(name.find('-') + 1)),
+         .folder = folder / name,
+         .log = std::move(log)});
+  }
+  return out;
+}
+
+// ---- on the loop: doing it again
+
+/// Waits for a call of the store.
+template <typename F>
+auto ask(Service& service, F f) {
+  return async::until(service.disk.run(std::move(f)));
+}
+
+/// A run that cannot be restored is there all the same, to say so.
+async::Task<> add_failed(std::shared_ptr<Service> service,
+                         std::shared_ptr<Session> session,
+                         std::string run_id,
+                         Error error) {
+  error = std::move(error).with_context(base::concat("model '", run_id, "' cannot be restored"));
+  service->options().logger.write(LogLevel::error, error.to_string());
+  if (const auto made = service->find_run(run_id, session->record.owner); made.ok()) {
+    (*made)->fail(error);
+    co_return Result<void>();
+  }
+  auto wait = ask(*service, [run_id](Store& store) { return store.find_run(run_id); });
+  TINKER_CO_TRY(auto record, co_await wait);
+  if (!record) record = RunRecord{.run_id = run_id, .session_id = session->record.session_id};
+  record->owner = session->record.owner;
+  auto run =
+      std::make_shared<LiveRun>(service, *std::move(record), session->scope, LiveRun::Journalled());
+  run->fail(error);
+  service->add_run(std::move(run));
+  co_return Result<void>();
+}
+
+/// One record of a journal, as if its request came again.
+async::Task<> replay_record(std::shared_ptr<Service> service,
+                            JournalRecord record,
+                            std::shared_ptr<RestoredRun> run,
+                            std::shared_ptr<const Result<EncodedResult>> outcome) {
+  Call call = {.service = std::move(service),
+               .request = http::ServerRequest(nullptr),
+               .writer = http::ResponseWriter(nullptr),
+               .caller = {.owner = record.owner},
+               .payload_hash = record.payload_hash};
+  call.source = {.body = record.body,
+                 .content_type = record.content_type,
+                 .is_replay = true,
+                 .request_id = record.request_id,
+                 .note = record.note,
+                 .outcome = std::move(outcome),
+                 .run = std::move(run)};
+  auto again = replay(std::move(call), record.type, std::string(record.content()));
+  co_return co_await std::move(again);
+}
+
+std::shared_ptr<RestoredRun> begin_with(Service& service, const FoundRun& found, JournalFile file) {
+  auto out = std::make_shared<RestoredRun>();
+  out->journal = service.journals->resume(found.folder, std::move(file));
+  for (const auto& record : found.log->records) {
+    if (record.kind == Kind::created) out->journal->replay(record);
+    if (record.kind == Kind::sampler) {
+      out->samplers.push_back(record.number);
+      out->journal->found_sampler(record.number);
+    }
+    if (record.kind != Kind::snapshot) continue;
+    out->next = record.number;
+    out->snapshot = found.folder / record.note;
+    out->journal->found_snapshot(record.note);
+  }
+  return out;
+}
+
+/// All requests of a run, in the order in which they were accepted. Fails with the first that is
+/// not accepted again.
+async::Task<std::shared_ptr<RestoredRun>> replay_run(std::shared_ptr<Service> service,
+                                                     std::shared_ptr<FoundRun> found) {
+  auto& opened = *found->log;
+  const auto restored = begin_with(*service, *found, std::move(opened.file));
+  const auto& created = opened.records.front();
+  auto wait = ask(*service, [id = found->run_id](Store& store) { return store.find_run(id); });
+  TINKER_CO_TRY(restored->record, co_await wait);
+  auto creating = replay_record(service, created, restored, nullptr);
+  TINKER_CO_TRY(co_await std::move(creating));
+  TINKER_CO_TRY(const auto run, service->find_run(found->run_id, created.owner));
+  std::set<std::string> requests;
+  std::map<std::string, std::shared_ptr<const Result<EncodedResult>>> outcomes;
+  for (const auto& record : opened.records) {
+    if (record.kind == Kind::request) requests.insert(record.request_id);
+  }
+  for (const auto& record : opened.records) {
+    if (record.kind != Kind::result) continue;
+    if (requests.contains(record.request_id)) {
+      outcomes[record.request_id] =
+          std::make_shared<const Result<EncodedResult>>(result_of(record));
+    } else {
+      run->add_result(service, record);
+    }
+  }
+  for (const auto& record : opened.records) {
+    if (record.kind != Kind::request) continue;
+    auto again = replay_record(service, record, nullptr, outcomes[record.request_id]);
+    TINKER_CO_TRY(co_await std::move(again));
+  }
+  service->options().logger.write(
+      LogLevel::info,
+      base::concat("model '", found->run_id, "' goes on: ", requests.size(), " requests again"));
+  co_return restored;
+}
+
+/// Tells clients that wait for samples of an earlier life that they are lost.
+void announce_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
+  using Target = std::pair<std::string, std::int64_t>;  // sampling session and clone
+  std::map<Target, std::size_t> last;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const auto& record = records[i];
+    if (record.kind != Kind::samples) continue;
+    last[{record.request_id, (record.number - 1) / kClone}] = i;
+  }
+  for (const auto& [target, at] : last) {
+    const auto& record = records[at];
+    if (at + kMostTargets < records.size()) continue;
+    const auto& [sampler_id, clone] = target;
+    const auto first = std::max(clone * kClone, record.number - kMostLost);
+    for (auto number = first; number < record.number; ++number) {
+      const std::string id = base::concat(sampler_id, ":", number);
+      FutureStore::Spec spec = {.request_id = id, .owner = record.owner};
+      spec.target = {.sampling_session_id = sampler_id, .cloned_sampler_id = clone};
+      service.futures.open(std::move(spec));
+      service.futures.cancel(id, record.owner);
+    }
+  }
+}
+
+async::Task<> replay_session(std::shared_ptr<Service> service,
+                             std::string session_id,
+                             Result<Opened> log) {
+  TINKER_CO_TRY(auto opened, std::move(log));
+  service->journals->resume_session(session_id, std::move(opened.file));
+  for (const auto& record : opened.records) {
+    if (record.kind != Kind::loss) continue;
+    auto again = replay_record(service, record, nullptr, nullptr);
+    TINKER_CO_TRY(co_await std::move(again));
+  }
+  announce_lost_samples(*service, opened.records);
+  co_return Result<void>();
+}
+
+async::Task<> restore_session(std::shared_ptr<Service> service,
+                              FoundSession found,
+                              std::shared_ptr<RestoredRuns> restored) {
+  const auto owner = found.owner();
+  if (!owner) {
+    co_return Error{
+        .code = ErrorCode::io_error,
+        .message = base::concat("session '", found.session_id, "': no journal can be read")};
+  }
+  auto search = service->sessions.find_open(found.session_id, *owner);
+  const auto session = co_await std::move(search);
+  if (!session.ok()) {
+    if (session.error().code != ErrorCode::expired) co_return session.error();
+    service->journals->forget(found.session_id);  // it ended while the server did
+    co_return Result<void>();
+  }
+  if (found.log) {
+    auto replaying = replay_session(service, found.session_id, *std::move(found.log));
+    TINKER_CO_TRY(co_await std::move(replaying));
+  }
+  for (auto& each : found.runs) {
+    const std::string run_id = each.run_id;
+    Result<std::shared_ptr<RestoredRun>> run = std::make_shared<RestoredRun>();
+    if (!each.log.ok()) {
+      run = each.log.error();
+    } else {
+      auto replaying = replay_run(service, std::make_shared<FoundRun>(std::move(each)));
+      run = co_await std::move(replaying);
+    }
+    if (run.ok()) {
+      restored->push_back(*std::move(run));
+      continue;
+    }
+    auto failing = add_failed(service, *session, run_id, run.error());
+    TINKER_CO_TRY(co_await std::move(failing));
+  }
+  co_return Result<void>();
+}
+
+}  // namespace
+
+async::Task<> restore_runs(std::shared_ptr<Service> service) {
+  auto reading = service->work([folder = service->journals->folder()]() {
+    std::vector<FoundSession> out;
+    for (const auto& name : names_in(folder)) out.push_back(read_session(folder / name));
+    return out;
+  });
+  auto wait = async::until(std::move(reading));
+  TINKER_CO_TRY(auto found, co_await wait);
+  const auto restored = std::make_shared<RestoredRuns>();
+  for (auto& session : found) {
+    auto restoring = restore_session(service, std::move(session), restored);
+    if (const auto done = co_await std::move(restoring); !done.ok()) {
+      service->options().logger.write(LogLevel::error, done.error().to_string());
+    }
+  }
+  for (const auto& run : *restored) run->build();
+  co_return Result<void>();
+}
+
+}  // namespace tinker::server

@@ -1,0 +1,285 @@
+#include "server/run_journal.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/strings.h"
+
+namespace tinker::server {
+
+namespace {
+
+// A client whose connection broke while a result was on its way asks again within this time.
+constexpr auto kAskAgain = std::chrono::minutes(1);
+constexpr auto kTryAgain = std::chrono::seconds(1);
+// Part of the time that writing states may take.
+constexpr int kShare = 20;
+constexpr int kInsufficientStorage = 507;
+constexpr std::size_t kMostSamplers = 8;
+constexpr std::string_view kSnapshot = "snapshot-";
+constexpr std::string_view kSampler = "sampler-";
+
+async::Task<> finish_writing(Future<void> writing) {
+  auto wait = async::until(std::move(writing));
+  co_return co_await wait;
+}
+
+}  // namespace
+
+RunJournal::RunJournal(Parts parts, std::shared_ptr<JournalLog> log)
+    : parts_(std::move(parts)), log_(std::move(log)), snapshot_at_(parts_.loop->now()) {}
+
+void RunJournal::create(JournalRecord record) {
+  created_ = record;
+  log_->append(std::move(record));
+}
+
+void RunJournal::note(const JournalRecord& record) {
+  if (record.kind == JournalRecord::Kind::created) {
+    created_ = record;
+    return;
+  }
+  operations_[record.request_id] = {.number = record.number,
+                                    .type = record.type,
+                                    .payload_hash = record.payload_hash,
+                                    .is_cut = record.kind == JournalRecord::Kind::result};
+}
+
+void RunJournal::accept(const JournalRecord& record) {
+  note(record);
+  log_->append(record);
+}
+
+void RunJournal::replay(const JournalRecord& record) {
+  note(record);
+  if (record.kind == JournalRecord::Kind::request) replays_.insert(record.request_id);
+}
+
+void RunJournal::start(const std::string& request_id) {
+  operations_[request_id].is_started = true;
+}
+
+void RunJournal::keep_result(const std::string& request_id, const Result<EncodedResult>& result) {
+  log_->append(record_of(request_id, result));
+}
+
+void RunJournal::finish(const std::string& request_id, FutureStore& futures) {
+  operations_[request_id].is_finished = true;
+  replays_.erase(request_id);
+  cut(futures);
+}
+
+async::Task<> sync_now(std::shared_ptr<JournalLog> log) {
+  auto wait = async::until(log->sync());
+  auto synced = co_await wait;
+  if (synced.ok()) co_return Result<void>();
+  Error error = std::move(synced).error().with_context("the request cannot be journalled");
+  if (error.code == ErrorCode::io_error) error.http_status = kInsufficientStorage;
+  co_return error;
+}
+
+async::Task<> RunJournal::sync_at_last() {
+  const auto log = log_;
+  while (true) {
+    auto wait = async::until(log->sync());
+    const auto synced = co_await wait;
+    if (synced.ok()) co_return Result<void>();
+    auto pause = async::sleep_for(kTryAgain);
+    TINKER_CO_TRY(co_await pause);
+  }
+}
+
+void RunJournal::discard() {
+  log_->discard(parts_.folder.string());
+}
+
+// ---- states
+
+bool RunJournal::is_due() const {
+  const auto age = parts_.loop->now() - snapshot_at_;
+  const auto& options = parts_.options;
+  const std::size_t bytes = log_->appended_bytes();
+  if (bytes >= options.most_bytes) return true;
+  if (age < kShare * snapshot_cost_) return false;
+  return steps_ >= options.snapshot_steps || bytes >= options.snapshot_bytes ||
+         age >= options.snapshot_age;
+}
+
+std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& trainer,
+                                                      const std::shared_ptr<async::Scope>& scope,
+                                                      std::int64_t next,
+                                                      bool is_due_now) {
+  ++steps_;
+  if (snapshot_ || to_replay() > 0 || (!is_due_now && !is_due())) return std::nullopt;
+  std::string name = base::concat(kSnapshot, next);
+  if (name == last_snapshot_) return std::nullopt;
+  Snapshot snapshot = {.name = name, .next = next, .covered = {}};
+  for (const auto& [id, operation] : operations_) {
+    if ((operation.is_started || operation.is_finished) && !operation.is_cut)
+      snapshot.covered.insert(id);
+  }
+  snapshot_ = std::move(snapshot);
+  steps_ = 0;
+  snapshot_at_ = parts_.loop->now();
+  auto writing = finish_writing(trainer.save_async(parts_.folder / name));
+  async::run_detached(parts_.loop,
+                      scope,
+                      std::move(writing),
+                      [self = shared_from_this(), name](detail::Late<void> outcome) {
+                        self->snapshot_written(name, *std::move(outcome));
+                      });
+  return name;
+}
+
+void RunJournal::snapshot_written(const std::string& name, const Result<void>& outcome) {
+  snapshot_cost_ = parts_.loop->now() - snapshot_at_;
+  if (!snapshot_ || snapshot_->name != name) return;
+  if (outcome.ok()) {
+    snapshot_->is_written = true;
+    return;
+  }
+  warn("state", outcome.error());
+  snapshot_.reset();
+}
+
+void RunJournal::settle(const std::optional<std::string>& snapshot,
+                        bool is_good,
+                        FutureStore& futures) {
+  if (!snapshot || !snapshot_ || snapshot_->name != *snapshot) return;
+  if (!is_good) {
+    stale_.push_back(*snapshot);
+    snapshot_.reset();
+    return;
+  }
+  snapshot_->is_good = true;
+  cut(futures);
+}
+
+std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
+  return parts_.folder / base::concat(kSampler, number);
+}
+
+void RunJournal::keep_sampler(const LocalTrainer& trainer,
+                              const std::shared_ptr<async::Scope>& scope,
+                              std::int64_t number) {
+  samplers_[number] = false;
+  while (samplers_.size() > kMostSamplers) {
+    stale_.push_back(sampler_folder(samplers_.begin()->first).filename().string());
+    samplers_.erase(samplers_.begin());
+  }
+  auto writing =
+      finish_writing(trainer.save_async(sampler_folder(number), CheckpointParts::weights));
+  async::run_detached(parts_.loop,
+                      scope,
+                      std::move(writing),
+                      [self = shared_from_this(), number](detail::Late<void> outcome) {
+                        self->sampler_written(number, *std::move(outcome));
+                      });
+}
+
+void RunJournal::sampler_written(std::int64_t number, const Result<void>& outcome) {
+  const auto found = samplers_.find(number);
+  if (found == samplers_.end()) return;
+  found->second = outcome.ok();
+  if (outcome.ok()) return;
+  samplers_.erase(found);
+  warn("weights of a sampling session", outcome.error());
+}
+
+// ---- cutting the log
+
+void RunJournal::cut(FutureStore& futures) {
+  if (!snapshot_ || !snapshot_->is_written || !snapshot_->is_good) return;
+  const bool is_pending = std::ranges::any_of(
+      snapshot_->covered, [&](const auto& id) { return !operations_.at(id).is_finished; });
+  const bool is_writing =
+      std::ranges::any_of(samplers_, [](const auto& sampler) { return !sampler.second; });
+  if (is_pending || is_writing) return;
+  const Snapshot snapshot = *std::exchange(snapshot_, std::nullopt);
+  auto gone = std::make_shared<std::set<std::string>>(snapshot.covered);
+  for (const auto& [id, operation] : operations_) {
+    if (operation.is_cut) gone->insert(id);
+  }
+  auto rewriting = log_->rewrite(head_of(snapshot, futures), [gone](const JournalRecord& record) {
+    const bool is_of_request =
+        record.kind == JournalRecord::Kind::request || record.kind == JournalRecord::Kind::result;
+    return is_of_request && !gone->contains(record.request_id);
+  });
+  // What the log named so far goes when it does not any more.
+  auto stale = std::exchange(stale_, {});
+  if (!last_snapshot_.empty()) stale.push_back(last_snapshot_);
+  last_snapshot_ = snapshot.name;
+  (void)std::move(rewriting).then([self = shared_from_this(), stale](const Result<void>& done) {
+    if (!done.ok()) return self->warn("log", done.error());
+    self->remove(stale);
+  });
+}
+
+std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot,
+                                               const FutureStore& futures) {
+  using Kind = JournalRecord::Kind;
+  std::vector<JournalRecord> head = {created_};
+  head.push_back({.kind = Kind::snapshot, .number = snapshot.next, .note = snapshot.name});
+  for (const auto& [number, is_written] : samplers_) {
+    head.push_back({.kind = Kind::sampler, .number = number});
+  }
+  for (auto it = operations_.begin(); it != operations_.end();) {
+    auto& [id, operation] = *it;
+    if (snapshot.covered.contains(id)) operation.is_cut = true;
+    const auto outcome = operation.is_cut ? futures.outcome(id, kAskAgain) : nullptr;
+    if (outcome) {
+      auto& record = head.emplace_back(record_of(id, *outcome));
+      record.number = operation.number;
+      record.type = operation.type;
+      record.payload_hash = operation.payload_hash;
+    }
+    it = operation.is_cut && !outcome ? operations_.erase(it) : std::next(it);
+  }
+  return head;
+}
+
+void RunJournal::remove(std::vector<std::string> folders) {
+  parts_.thread->post([folder = parts_.folder, folders = std::move(folders)] {
+    std::error_code ignored;
+    for (const auto& name : folders) std::filesystem::remove_all(folder / name, ignored);
+  });
+}
+
+void RunJournal::warn(std::string_view what, const Error& error) const {
+  parts_.logger.write(LogLevel::warn,
+                      base::concat("journal ",
+                                   parts_.folder.string(),
+                                   ": the ",
+                                   what,
+                                   " could not be written: ",
+                                   error.to_string()));
+}
+
+// ---- results
+
+JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result) {
+  JournalRecord out = {.kind = JournalRecord::Kind::result, .request_id = request_id};
+  if (result.ok()) {
+    out.content_type = result->is_protobuf ? "application/x-protobuf" : "application/json";
+    out.body = std::make_shared<const std::string>(result->body);
+    return out;
+  }
+  const Error& error = result.error();
+  out.note = error.category == RequestErrorCategory::server ? "server" : "user";
+  out.body = std::make_shared<const std::string>(error.to_string());
+  return out;
+}
+
+Result<EncodedResult> result_of(const JournalRecord& record) {
+  if (record.note.empty()) {
+    return EncodedResult{.body = std::string(record.content()),
+                         .is_protobuf = record.content_type == "application/x-protobuf"};
+  }
+  return Error{.code = ErrorCode::request_failed,
+               .message = std::string(record.content()),
+               .category = record.note == "server" ? RequestErrorCategory::server
+                                                   : RequestErrorCategory::user};
+}
+
+}  // namespace tinker::server

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "async/scope.h"
+#include "async/task.h"
+#include "server/future_store.h"
+#include "server/journal_log.h"
+#include "server/records.h"
+#include "tinker/engine.h"
+#include "tinker/log.h"
+#include "tinker/unique_function.h"
+
+namespace tinker::server {
+
+struct JournalOptions {
+  std::filesystem::path folder = {};  ///< Of all journals.
+  /// A run's state is written after so many steps, or when its log has so many bytes, or when the
+  /// last one is so old; but writing it takes no more than the twentieth part of the time, unless
+  /// the log gets too long.
+  std::size_t snapshot_steps = 64;
+  std::size_t snapshot_bytes = std::size_t{64} << 20U;
+  std::chrono::nanoseconds snapshot_age = std::chrono::seconds(30);
+  std::size_t most_bytes = std::size_t{1} << 30U;
+};
+
+/// Ends when all that was appended is on the disk. Where it cannot be written, fails with status
+/// 507: clients try again for a while.
+async::Task<> sync_now(std::shared_ptr<JournalLog> log);
+
+/// How a request came to its handler: from a client, or from the journal.
+struct RequestSource {
+  std::shared_ptr<const std::string> body = {};  ///< Where it will be written to a journal.
+  std::string content_type = {};
+  bool is_replay = false;
+  std::string request_id = {};  ///< Of a replay, as the other members: what it was called,
+  std::string note = {};        ///< what the server chose for it,
+  std::shared_ptr<const Result<EncodedResult>> outcome = {};  ///< how it ended, if it is known.
+  std::shared_ptr<struct RestoredRun> run = {};               ///< Of one that made a run.
+};
+
+/// What a training run needs to go on as it was after the server was killed: a log of the requests
+/// that were accepted, in their order, and now and then the state behind one of them, which cuts
+/// the log. Doing the rest of the log again gives the same bits, because the engine is
+/// deterministic. In the run's folder are the file `log`, folders `snapshot-N` with states and
+/// `sampler-N` with the weights of saves that have no name. Loop thread only.
+class RunJournal : public std::enable_shared_from_this<RunJournal> {
+ public:
+  struct Parts {
+    std::shared_ptr<async::EventLoop> loop;
+    std::shared_ptr<Executor> thread;
+    std::filesystem::path folder;
+    JournalOptions options = {};
+    Logger logger = {};
+  };
+  RunJournal(Parts parts, std::shared_ptr<JournalLog> log);
+
+  // ---- the life of a request
+  /// The first request, which makes the run.
+  void create(JournalRecord record);
+  void accept(const JournalRecord& record);
+  /// The same for a record that is in the log already.
+  void replay(const JournalRecord& record);
+  void start(const std::string& request_id);
+  /// It shall not be done again: from now on the journal has its result.
+  void keep_result(const std::string& request_id, const Result<EncodedResult>& result);
+  /// Its result is in `futures`.
+  void finish(const std::string& request_id, FutureStore& futures);
+  /// Requests of the log that have not been done again yet.
+  [[nodiscard]] std::size_t to_replay() const noexcept { return replays_.size(); }
+
+  [[nodiscard]] async::Task<> sync() const { return sync_now(log_); }
+  /// The same, but goes on trying.
+  async::Task<> sync_at_last();
+  [[nodiscard]] bool is_failing() const noexcept { return log_->is_failing(); }
+  /// Removes all. From then on nothing is written.
+  void discard();
+
+  // ---- states
+  /// Right behind a call that leaves no gradients: writes the state if it is time to, or if
+  /// `is_due`. `next` is the number of the next request. Yields what to tell `settle`.
+  std::optional<std::string> begin_snapshot(const LocalTrainer& trainer,
+                                            const std::shared_ptr<async::Scope>& scope,
+                                            std::int64_t next,
+                                            bool is_due);
+  /// Whether that call succeeded: if not, gradients are left and the state is of no use.
+  void settle(const std::optional<std::string>& snapshot, bool is_good, FutureStore& futures);
+  /// Writes the weights that the sampling session with this number draws from.
+  void keep_sampler(const LocalTrainer& trainer,
+                    const std::shared_ptr<async::Scope>& scope,
+                    std::int64_t number);
+  /// What the log begins with.
+  void found_snapshot(std::string name) { last_snapshot_ = std::move(name); }
+  void found_sampler(std::int64_t number) { samplers_[number] = true; }
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return parts_.folder; }
+  [[nodiscard]] std::filesystem::path sampler_folder(std::int64_t number) const;
+
+ private:
+  struct Operation {
+    std::int64_t number = JournalRecord::kNoNumber;
+    std::string type = {};
+    std::string payload_hash = {};
+    bool is_started = false;
+    bool is_finished = false;
+    bool is_cut = false;  // the log has no more than its result
+  };
+  struct Snapshot {
+    std::string name;
+    std::int64_t next;
+    std::set<std::string> covered;  // requests that began before it
+    bool is_written = false;
+    bool is_good = false;
+  };
+
+  void note(const JournalRecord& record);
+  [[nodiscard]] bool is_due() const;
+  void snapshot_written(const std::string& name, const Result<void>& outcome);
+  void sampler_written(std::int64_t number, const Result<void>& outcome);
+  /// Cuts the log if there is a state for it.
+  void cut(FutureStore& futures);
+  std::vector<JournalRecord> head_of(const Snapshot& snapshot, const FutureStore& futures);
+  void remove(std::vector<std::string> folders);
+  void warn(std::string_view what, const Error& error) const;
+
+  Parts parts_;
+  std::shared_ptr<JournalLog> log_;
+  JournalRecord created_ = {};
+  std::unordered_map<std::string, Operation> operations_ = {};
+  std::set<std::string> replays_ = {};
+  std::map<std::int64_t, bool> samplers_ = {};  // whether they are written
+  std::optional<Snapshot> snapshot_ = {};       // that is being made
+  std::string last_snapshot_ = {};              // that the log begins with
+  std::vector<std::string> stale_ = {};  // folders that the log may name until it is cut again
+  std::size_t steps_ = 0;                // since the last one
+  async::TimePoint snapshot_at_;
+  std::chrono::nanoseconds snapshot_cost_{};
+};
+
+/// A run of an earlier life, as its journal has it.
+struct RestoredRun {
+  std::shared_ptr<RunJournal> journal;
+  std::optional<RunRecord> record = {};  ///< As the catalogue has it.
+  std::optional<std::filesystem::path> snapshot = {};
+  std::vector<std::int64_t> samplers = {};
+  std::int64_t next = 1;
+  UniqueFunction<void()> build = {};  ///< Begins to load it; set by whoever makes it.
+};
+
+/// Results as records, and back.
+JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result);
+Result<EncodedResult> result_of(const JournalRecord& record);
+
+}  // namespace tinker::server

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""A training run of the official SDK goes on while its server is killed and started again.
+
+The same run is made twice: undisturbed, and with `kill -9` at random moments. Losses, samples, and the
+bytes of the weights that both save at the end must be equal. Nothing is told to the client.
+
+    going_on.py TINKER_COMMAND    TINKER_CRASH_KILLS: how many kills (5); TINKER_CRASH_SEED: of the moments
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+os.environ.setdefault("TINKER_API_KEY", "tml-local-test")
+os.environ["TINKER_TELEMETRY"] = "0"
+
+import tinker  # noqa: E402
+from tinker import types  # noqa: E402
+
+MODEL = "tiny"
+STEPS_BEFORE_AN_END = 12  # also when the kills are over
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """`tinker serve` with one data folder and one port, whatever happens to the process."""
+
+    def __init__(self, command: str, folder: pathlib.Path) -> None:
+        self.port = free_port()
+        self.log = open(folder / "server.log", "ab")
+        self.command = [
+            command, "serve", "--json", "--model", f"{MODEL}=random:2x64,vocab=512", "--dtype", "f32",
+            "--threads", "1", "--port", str(self.port), "--data-dir", str(folder / "data"),
+            "--durable", "--snapshot-steps", "3",
+        ]  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log)
+
+    def wait_until_ready(self) -> None:
+        while self.process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the server ended by itself with status {self.process.returncode}")
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+
+class Killer(threading.Thread):
+    """Kills and starts the server again, at random moments."""
+
+    def __init__(self, server: Server, kills: int, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.server, self.kills, self.random = server, kills, random.Random(seed)
+        self.is_over = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for _ in range(self.kills):
+                self.server.wait_until_ready()
+                # Clients that were refused wait up to some seconds: now and then they get further.
+                time.sleep(self.random.uniform(0, self.random.choice([0.2, 1, 5])))
+                self.server.kill()
+                time.sleep(self.random.uniform(0, 0.1))
+                self.server.start()
+        except BaseException as error:  # noqa: BLE001
+            self.error = error
+        self.is_over.set()
+
+
+def datum(step: int, row: int) -> types.Datum:
+    tokens = [(step * 31 + row * 17 + i * 7) % 500 + 1 for i in range(9)]
+    return types.Datum(
+        model_input=types.ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={
+            "target_tokens": types.TensorData(data=tokens[1:], dtype="int64", shape=[8]),
+            "weights": types.TensorData(data=[1.0] * 8, dtype="float32", shape=[8]),
+        },
+    )
+
+
+def train(url: str, steps: int | None, go_on) -> dict:
+    """`steps` steps, or as long as `go_on()` says so and some more."""
+    service = tinker.ServiceClient(base_url=url)
+    trainer = service.create_lora_training_client(MODEL, rank=4, seed=7)
+    losses, samples = [], []
+    step = rest = 0
+    while (step < steps) if steps is not None else (rest < STEPS_BEFORE_AN_END):
+        rest += not go_on()
+        gradients = trainer.forward_backward([datum(step, row) for row in range(3)], "cross_entropy")
+        update = trainer.optim_step(types.AdamParams(learning_rate=1e-2))
+        losses.append([list(output["logprobs"].data) for output in gradients.result().loss_fn_outputs])
+        update.result()
+        if step % 4 == 1:
+            trainer.save_state("latest", overwrite=True).result()
+        if step % 10 == 7:
+            trainer.save_state(f"step-{step}").result()
+        if step % 5 == 3:
+            sampler = trainer.save_weights_and_get_sampling_client()
+            answer = sampler.sample(
+                types.ModelInput.from_ints([5, 9, 12]), 2,
+                types.SamplingParams(max_tokens=8, seed=step, stop=[]),
+            ).result()  # fmt: skip
+            samples.append([list(sequence.tokens) for sequence in answer.sequences])
+        step += 1
+    path = trainer.save_state("end").result().path
+    return {"steps": step, "losses": losses, "samples": samples, "path": path}
+
+
+def weights(folder: pathlib.Path) -> list[bytes]:
+    """Of the newest checkpoint, with the state of its optimizer."""
+    newest = max((folder / "data" / "checkpoints").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    return [(newest / name).read_bytes() for name in ("adapter_model.safetensors", "optimizer.safetensors")]
+
+
+def run(command: str, folder: pathlib.Path, kills: int, seed: int, steps: int | None) -> tuple[dict, list[bytes]]:
+    folder.mkdir()
+    server = Server(command, folder)
+    killer = Killer(server, kills, seed)
+    try:
+        killer.start()
+        result = train(f"http://127.0.0.1:{server.port}", steps, lambda: not killer.is_over.is_set())
+        killer.join()
+        if killer.error:
+            raise killer.error
+        return result, weights(folder)
+    except BaseException:
+        sys.stderr.write((folder / "server.log").read_text()[-4000:])
+        raise
+    finally:
+        server.close()
+
+
+def main() -> None:
+    kills = int(os.environ.get("TINKER_CRASH_KILLS", "5"))
+    seed = int(os.environ.get("TINKER_CRASH_SEED", str(random.randrange(10**6))))
+    print(f"{kills} kills, TINKER_CRASH_SEED={seed}", flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        root = pathlib.Path(temporary)
+        began = time.monotonic()
+        disturbed, its_weights = run(sys.argv[1], root / "disturbed", kills, seed, None)
+        print(f"{disturbed['steps']} steps in {time.monotonic() - began:.1f} s", flush=True)
+        calm, calm_weights = run(sys.argv[1], root / "calm", 0, seed, disturbed["steps"])
+        for what in ("losses", "samples"):
+            for i, (one, other) in enumerate(zip(disturbed[what], calm[what], strict=True)):
+                if one != other:
+                    raise SystemExit(f"{what} {i} differ:\n{json.dumps(one)}\n{json.dumps(other)}")
+        if its_weights != calm_weights:
+            raise SystemExit("the weights at the end differ")
+    print("equal in every bit")
+
+
+if __name__ == "__main__":
+    main()

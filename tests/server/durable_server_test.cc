@@ -1,0 +1,253 @@
+// A durable server that is started again on its data folder: the clients of its first life go on.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+#include "tinker/local_server.h"
+#include "tinker/testing/matchers.h"
+#include "tinker/tinker.h"
+
+namespace tinker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::IsError;
+using testing::IsOk;
+
+class DurableServer : public ::testing::Test {
+ protected:
+  DurableServer() { start(); }
+
+  void start() {
+    options_.data_dir = folder_.path("data");
+    if (server_) options_.port = server_->port();
+    server_.reset();
+    server_ = LocalServer::start(options_).value();
+  }
+  void start_again() {
+    ASSERT_THAT(server_->stop(), IsOk());
+    start();
+  }
+  [[nodiscard]] ServiceClient connect() const {
+    return ServiceClient::connect(
+               {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
+        .value();
+  }
+  static TrainingClient new_run(const ServiceClient& service) {
+    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+  }
+  static std::vector<Datum> batch() {
+    return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
+  }
+  /// The losses of so many steps.
+  static std::vector<double> train(const TrainingClient& trainer, int steps) {
+    std::vector<double> out;
+    for (int i = 0; i < steps; ++i) {
+      auto [gradients, update] =
+          trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
+      out.push_back(gradients.get().value().loss().value());
+      update.get().value();
+    }
+    return out;
+  }
+  /// Those of a run that nothing disturbs.
+  [[nodiscard]] std::vector<double> undisturbed(int steps) const {
+    return train(new_run(connect()), steps);
+  }
+  /// Names in the folder of the only run of the only session.
+  [[nodiscard]] std::vector<std::string> journal() const {
+    std::vector<std::string> out;
+    const auto root = std::filesystem::path(folder_.path("data")) / "journal";
+    if (!std::filesystem::exists(root)) return out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      const auto name = entry.path().filename().string();
+      if (name == "log" || name.starts_with("snapshot-")) out.push_back(name);
+    }
+    return out;
+  }
+  [[nodiscard]] std::filesystem::path log() const {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_.path("data/journal"))) {
+      if (entry.path().filename() == "log") return entry.path();
+    }
+    return {};
+  }
+
+  const testing::TemporaryFolder folder_;
+  LocalServerOptions options_ = {
+      .models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
+      .threads = 1,
+      .precision = EnginePrecision::f32,
+      .durable = true,
+  };
+  std::optional<LocalServer> server_ = {};
+};
+
+TEST_F(DurableServer, GoesOnWithARunToTheBit) {
+  const auto expected = undisturbed(6);
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  auto losses = train(trainer, 3);
+
+  start_again();
+  for (const double loss : train(trainer, 3)) losses.push_back(loss);
+
+  EXPECT_EQ(losses, expected);
+}
+
+TEST_F(DurableServer, GoesOnFromAStateThatItWrote) {
+  options_.snapshot_steps = 2;
+  start_again();
+  const auto expected = undisturbed(9);
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  auto losses = train(trainer, 3);
+  start_again();
+  for (const double loss : train(trainer, 3)) losses.push_back(loss);
+  start_again();
+
+  for (const double loss : train(trainer, 3)) losses.push_back(loss);
+
+  EXPECT_EQ(losses, expected);
+}
+
+TEST_F(DurableServer, DoesGradientsAgainThatNoStepHasUsed) {
+  const auto expected = undisturbed(2);
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  auto gradients = trainer.forward_backward(batch(), LossFn::cross_entropy).get();
+  ASSERT_THAT(gradients, IsOk());
+
+  start_again();
+  ASSERT_THAT(trainer.optim_step({.learning_rate = 1e-2}).get(), IsOk());
+
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+}
+
+TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  train(trainer, 3);
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  const SamplingParams params = {.max_tokens = 6, .seed = 7, .stop = std::vector<std::int32_t>()};
+  const auto prompt = ModelInput::from_tokens({5, 9});
+  const auto before = sampler.sample(prompt, params).get().value().sequences.at(0).tokens;
+
+  start_again();
+
+  EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).tokens, before);
+}
+
+TEST_F(DurableServer, KeepsLossesOfTheSession) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  const auto formula = loss::Formula::define("mean_ll",
+                                             {{.name = "logprobs", .rank = 1}},
+                                             [](const loss::Inputs& in) {
+                                               return loss::Output(-sum(in["logprobs"]));
+                                             })
+                           .value();
+  const auto before = trainer.forward_backward_custom(batch(), formula).get();
+  ASSERT_THAT(before, IsOk());
+
+  start_again();
+
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), formula).get(), IsOk());
+}
+
+TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunBeganWith) {
+  const auto service = connect();
+  const auto first = new_run(service);
+  train(first, 2);
+  const auto path = first.save_state("two").get().value().path;
+  const auto trainer = service.create_training_client_from_state_with_optimizer(path).get().value();
+  const auto losses = train(trainer, 1);
+  const auto reference =
+      service.create_training_client_from_state_with_optimizer(path).get().value();
+  const auto expected = train(reference, 2);
+  ASSERT_THAT(service.create_rest_client().delete_checkpoint_from_tinker_path(path).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(losses.at(0), expected.at(0));
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+}
+
+TEST_F(DurableServer, DoesNotMakeACheckpointTwice) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  const auto path = trainer.save_state("one").get().value().path;
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(path).get(), IsOk());
+
+  start_again();
+  train(trainer, 1);
+
+  EXPECT_THAT(rest.get_weights_info_by_tinker_path(path).get(),
+              IsError(ErrorCode::not_found, HasSubstr("one")));
+}
+
+TEST_F(DurableServer, CutsTheLogAtAState) {
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto service = connect();
+
+  train(new_run(service), 12);
+  ASSERT_THAT(server_->stop(std::chrono::seconds(5)), IsOk());
+
+  EXPECT_LT(std::filesystem::file_size(log()), 12U * 300U);
+}
+
+TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  train(trainer, 2);
+  ASSERT_THAT(server_->stop(), IsOk());
+  std::fstream(log(), std::ios::in | std::ios::out | std::ios::binary).seekp(9).put('\x55');
+
+  start();
+
+  EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
+  EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
+}
+
+TEST_F(DurableServer, RemovesTheJournalWithTheSession) {
+  const auto service = connect();
+  train(new_run(service), 1);
+  ASSERT_THAT(journal(), ElementsAre("log"));
+
+  ASSERT_THAT(service.close(SessionFinishReason::success).get(), IsOk());
+  start_again();
+
+  EXPECT_THAT(journal(), IsEmpty());
+}
+
+TEST(LocalServer, KeepsNoJournalUnlessItIsDurable) {
+  const testing::TemporaryFolder folder;
+  const auto server =
+      LocalServer::start({.models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
+                          .data_dir = folder.path(),
+                          .threads = 1})
+          .value();
+  const auto service =
+      ServiceClient::connect({.base_url = server.base_url(), .api_key = Secret("tml-local-test")})
+          .value();
+
+  ASSERT_THAT(service.create_lora_training_client("tiny", {.rank = 4}).get(), IsOk());
+
+  EXPECT_FALSE(std::filesystem::exists(folder.path("journal")));
+}
+
+}  // namespace
+}  // namespace tinker
