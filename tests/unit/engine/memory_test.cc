@@ -1,8 +1,10 @@
 // What a step takes: estimated before, held after, and seen by the operating system.
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <iostream>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -259,6 +261,15 @@ TEST_F(TrainerMemory, ThatIsNotThereIsRefusedBeforeAnythingHappens) {
   EXPECT_EQ(limited.optim_step({})->metrics, free.optim_step({})->metrics);
   EXPECT_EQ(limited.forward(small, LossFn::cross_entropy)->metrics,
             free.forward(small, LossFn::cross_entropy)->metrics);
+}
+
+// Its way to new is another than that of everybody else, and AddressSanitizer looks at that.
+TEST(MissingMemory, GivesBackWhatASortTook) {
+  std::vector<int> values = {3, 1, 2};
+
+  std::ranges::stable_sort(values);
+
+  EXPECT_THAT(values, ::testing::ElementsAre(1, 2, 3));
 }
 
 // At every place where a pass or a step of an optimizer takes some, once. What is asked for again
