@@ -11,6 +11,10 @@ namespace tinker::conform {
 
 namespace {
 
+// The size of a small gradient. A power of two scales it without rounding: AdamW makes a whole step
+// of rounding errors where a gradient is 0 but for them.
+constexpr double kSmall = 0.0625;
+
 /// A model that has made a step of AdamW, so that weights and optimizer both matter.
 Result<Trainee> stepped(Probe& probe) {
   TINKER_TRY(const auto params, adam(probe));
@@ -23,7 +27,7 @@ Result<Trainee> stepped(Probe& probe) {
 /// The logprobs after a step on a small gradient: they show what the moments were before it.
 Result<Numbers> after_small_step(Trainee& model) {
   TINKER_TRY(const auto params, adam(model.probe()));
-  TINKER_TRY(model.run({.data = {weighted(0.05)}}));
+  TINKER_TRY(model.run({.data = {weighted(kSmall)}}));
   TINKER_TRY(model.step(params));
   return model.logprobs(reference_text());
 }
@@ -88,7 +92,7 @@ Evidence weights_only(Probe& probe) {
     TINKER_TRY(const auto params, adam(probe));
     TINKER_TRY(auto fresh, Trainee::create(probe));
     TINKER_TRY(fresh.load(path, false));
-    TINKER_TRY(fresh.run({.data = {weighted(i == 0 ? 0.05 : 1.0)}}));
+    TINKER_TRY(fresh.run({.data = {weighted(i == 0 ? kSmall : 1.0)}}));
     TINKER_TRY(fresh.step(params));
     TINKER_TRY(after[i], fresh.logprobs(reference_text()));
   }
