@@ -1,0 +1,209 @@
+// `tinker serve`, killed at random moments while a client saves, overwrites and deletes: what was
+// acknowledged is there, whole, and nothing else is. TINKER_CRASH_KILLS says how often.
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/process.h"
+#include "support/raw_http.h"
+#include "tinker/types/checkpoint.h"
+#include "tinker/types/model.h"
+#include "tinker/types/promise.h"
+#include "tinker/types/session.h"
+#include "wire/json.h"
+
+namespace tinker {
+namespace {
+
+using testing::RawHttp;
+using testing::RawResponse;
+
+/// A server in a process of its own, that is killed.
+class Served {
+ public:
+  explicit Served(const std::string& data_dir, const std::string& log)
+      : port_(testing::free_port()), pid_(::fork()) {
+    if (pid_ == 0) {
+      const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      ::dup2(file, STDOUT_FILENO);
+      ::dup2(file, STDERR_FILENO);
+      const std::string port = std::to_string(port_);
+      ::execl(TINKER_PATH,
+              "tinker",
+              "serve",
+              "--model",
+              "tiny=random:1x32,vocab=300",
+              "--no-durable",
+              "--threads",
+              "1",
+              "--dtype",
+              "f32",
+              "--data-dir",
+              data_dir.c_str(),
+              "--port",
+              port.c_str(),
+              static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+  ~Served() {
+    kill();
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  void kill() const { ::kill(pid_, SIGKILL); }
+  /// Whether it listens, within 20 seconds.
+  [[nodiscard]] bool is_ready() const {
+    for (int i = 0; i < 2000; ++i) {
+      if (RawHttp(port_).is_open()) return true;
+      ::poll(nullptr, 0, 10);
+    }
+    return false;
+  }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  std::uint16_t port_;
+  pid_t pid_;
+};
+
+/// One connection to one life of the server. Answers of status 0: it has died.
+class Client {
+ public:
+  explicit Client(std::uint16_t port) : http_(port) {}
+
+  RawResponse ask(std::string_view method, const std::string& path, const std::string& body = {}) {
+    return http_.ask(method, "/api/v1/" + path, body);
+  }
+  /// What an operation ended with.
+  RawResponse outcome(const std::string& path, const std::string& body) {
+    auto answer = ask("POST", path, body);
+    const auto future = wire::decode_json<UntypedApiFuture>(answer.body);
+    if (answer.status != 200 || !future.ok()) return answer;
+    do {
+      answer = ask("POST", "retrieve_future", R"({"request_id":")" + future->request_id + "\"}");
+    } while (answer.status == 408);
+    return answer;
+  }
+  std::string new_session() {
+    const auto answer = ask("POST", "create_session", R"({"tags":[],"sdk_version":"0.36.0"})");
+    const auto session = wire::decode_json<CreateSessionResponse>(answer.body);
+    return session.ok() ? session->session_id : std::string();
+  }
+
+ private:
+  RawHttp http_;
+};
+
+enum class Fate { gone, there, unknown };  // unknown: the server died before it answered
+
+class KilledServer : public ::testing::Test {
+ protected:
+  /// Saves, overwrites and deletes a few names until the server dies.
+  void work(const Served& server) {
+    Client client(server.port());
+    const std::string run = client.new_session() + ":train:1";
+    const auto made =
+        client.outcome("create_model",
+                       R"({"session_id":")" + run.substr(0, run.find(':')) +
+                           R"(","model_seq_id":1,"base_model":"tiny","lora_config":{"rank":4}})");
+    ASSERT_EQ(made.status, 200) << made.body;
+    const std::jthread killer([&server, life = std::chrono::milliseconds(random_() % 300)] {
+      std::this_thread::sleep_for(life);
+      server.kill();
+    });
+    for (int number = 1;; ++number) {
+      const bool is_sampler = random_() % 2 == 0;
+      const std::string kind = is_sampler ? "sampler_weights" : "weights";
+      const std::string name = "n" + std::to_string(random_() % 3);
+      auto& fate = fates_["tinker://" + run + "/" + kind + "/" + name];
+      if (random_() % 4 == 0 && fate == Fate::there) {
+        fate = Fate::unknown;
+        const auto deleted =
+            client.ask("DELETE", "training_runs/" + run + "/checkpoints/" + kind + "/" + name);
+        if (deleted.status == 0) return;
+        ASSERT_EQ(deleted.status, 200) << deleted.body;
+        fate = Fate::gone;
+      } else {
+        // An overwrite that dies leaves the old one or the new one: there, in any case.
+        if (fate != Fate::there) fate = Fate::unknown;
+        const auto saved =
+            client.outcome(is_sampler ? "save_weights_for_sampler" : "save_weights",
+                           R"({"model_id":")" + run + R"(","path":")" + name +
+                               R"(","overwrite":true,"seq_id":)" + std::to_string(number) + "}");
+        if (saved.status == 0) return;
+        ASSERT_THAT(saved.body, ::testing::HasSubstr("tinker://"));
+        fate = Fate::there;
+      }
+      ++answers_;
+    }
+  }
+  /// Lists what there is and loads all of it.
+  void check(std::uint16_t port) {
+    Client client(port);
+    const auto answer = client.ask("GET", "checkpoints?limit=1000");
+    const auto list = wire::decode_json<CheckpointsListResponse>(answer.body);
+    ASSERT_TRUE(list.ok()) << answer.body;
+    std::map<std::string, Fate> listed;
+    const std::string session = client.new_session();
+    int number = 0;
+    for (const auto& checkpoint : list->checkpoints) {
+      const std::string& path = checkpoint.tinker_path;
+      listed[path] = Fate::there;
+      const auto fate = fates_.find(path);
+      EXPECT_TRUE(fate != fates_.end() && fate->second != Fate::gone) << path;
+      const bool has_optimizer = path.find("/weights/") != std::string::npos;
+      const auto loaded =
+          client.outcome("load_weights",
+                         R"({"session_id":")" + session + R"(","model_seq_id":)" +
+                             std::to_string(++number) + R"(,"path":")" + path +
+                             R"(","optimizer":)" + (has_optimizer ? "true" : "false") + "}");
+      EXPECT_THAT(loaded.body, ::testing::HasSubstr("model_id")) << path;
+      ASSERT_EQ(loaded.status, 200) << path;
+      client.outcome("unload_model",
+                     R"({"model_id":")" + session + ":train:" + std::to_string(number) + "\"}");
+    }
+    for (const auto& [path, fate] : fates_) {
+      EXPECT_TRUE(fate != Fate::there || listed.contains(path)) << "lost: " << path;
+    }
+    const std::filesystem::directory_iterator folders(folder_.file("data/checkpoints"));
+    EXPECT_EQ(std::distance(begin(folders), end(folders)), std::ssize(listed)) << "orphans";
+    fates_ = std::move(listed);  // what was unknown is known now
+  }
+
+  testing::TemporaryFolder folder_;
+  std::map<std::string, Fate> fates_ = {};
+  std::mt19937 random_{7};
+  int answers_ = 0;
+};
+
+TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
+  const char* const asked = std::getenv("TINKER_CRASH_KILLS");
+  const int kills = asked != nullptr ? std::atoi(asked) : 10;
+  for (int i = 0; i < kills && !HasFatalFailure(); ++i) {
+    SCOPED_TRACE(i);
+    const Served server(folder_.file("data"), folder_.file("log"));
+    ASSERT_TRUE(server.is_ready());
+    check(server.port());
+    work(server);
+  }
+  const Served server(folder_.file("data"), folder_.file("log"));
+  ASSERT_TRUE(server.is_ready());
+  check(server.port());
+  EXPECT_GT(answers_, kills);  // there was something to lose
+}
+
+}  // namespace
+}  // namespace tinker
