@@ -66,28 +66,43 @@ Result<Reply> encode(Answer value) {
   }
 }
 
+/// How a request says what it asks for.
+enum class Form { query, json, protobuf };
+
+/// Training data are protobuf unless they say that they are JSON, as those of SDK 0.24 do
+/// (PROTOCOL 11).
 template <typename Request>
-Result<Request> decode(Method method, std::string_view query, std::string body) {
-  const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
+Form form_of(const Call& call) {
   if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
-    return wire::decode_proto<Request>(std::move(body), lenient);
+    return call.header("content-type").starts_with("application/json") ? Form::json
+                                                                       : Form::protobuf;
   } else {
-    if (method == Method::get) return wire::decode_query<Request>(query, lenient);
-    return wire::decode_json<Request>(body, lenient);
+    const bool is_get = !call.source.is_replay && call.request.method() == Method::get;
+    return is_get ? Form::query : Form::json;
   }
 }
 
 template <typename Request>
+Result<Request> decode(Form form, std::string_view query, std::string body) {
+  const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
+  if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
+    if (form == Form::protobuf) return wire::decode_proto<Request>(std::move(body), lenient);
+  } else {
+    if (form == Form::query) return wire::decode_query<Request>(query, lenient);
+  }
+  return wire::decode_json<Request>(body, lenient);
+}
+
+template <typename Request>
 async::Task<Request> read_request(Call call, std::string body) {
-  const bool is_replay = call.source.is_replay;
-  const Method method = is_replay ? Method::post : call.request.method();
+  const Form form = form_of<Request>(call);
   if (body.size() < kLargeBody) {
-    const auto query = is_replay ? std::string_view() : call.request.query();
-    co_return decode<Request>(method, query, std::move(body));
+    const auto query = form == Form::query ? call.request.query() : std::string_view();
+    co_return decode<Request>(form, query, std::move(body));
   }
   // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
-  auto decoded = call.service->work([method, body = std::move(body)]() mutable {
-    return decode<Request>(method, {}, std::move(body));
+  auto decoded = call.service->work([form, body = std::move(body)]() mutable {
+    return decode<Request>(form, {}, std::move(body));
   });
   auto wait = async::until(std::move(decoded));
   co_return co_await wait;
@@ -170,6 +185,7 @@ constexpr std::array kEndpoints = {
     row<get_info>(Method::post, "get_info"),
     journalled(row<unload_model>(Method::post, "unload_model")),
     training(row<forward_backward>(Method::post, "forward_backward")),
+    training(row<forward>(Method::post, "forward")),
     work(journalled(row<optim_step>(Method::post, "optim_step"))),
     work(journalled(row<create_custom_loss>(Method::post, "create_custom_loss"))),
     work(journalled(row<save_weights>(Method::post, "save_weights"))),

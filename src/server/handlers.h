@@ -45,6 +45,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
 async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request);
 async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request);
 async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest request);
+async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request);
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request);
 async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request);
 

@@ -54,7 +54,7 @@ std::size_t values_of(const SampleResponse& response) {
 
 Result<EncodedResult> encode(const SampleResponse& response) {
   TINKER_TRY(std::string bytes, wire::encode_proto(response));
-  return EncodedResult{.body = std::move(bytes), .is_protobuf = true};
+  return EncodedResult{.body = std::move(bytes), .is_protobuf = true, .is_sample = true};
 }
 
 /// The weights a sampling session draws from.
