@@ -65,6 +65,7 @@ Service::Service(Parts parts)
     : access(std::move(parts.access)),
       disk(std::move(parts.store), parts.loop),
       models(std::move(parts.models)),
+      imported(std::move(parts.imported)),
       futures(parts.loop, parts.options.futures),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
       adapters(parts.options.max_adapters),
@@ -193,6 +194,7 @@ void Service::revive(Sampler& sampler) const {
 
 async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {
   TINKER_CO_TRY(auto parsed, TinkerPath::parse(path));
+  if (const auto* adapter = imported.find(parsed)) co_return *adapter;
   auto stored = disk.run([parsed](Store& store) { return store.find_checkpoint(parsed); });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);

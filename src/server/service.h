@@ -17,6 +17,7 @@
 #include "server/disk.h"
 #include "server/flags.h"
 #include "server/future_store.h"
+#include "server/imported_adapters.h"
 #include "server/journals.h"
 #include "server/live_run.h"
 #include "server/model_registry.h"
@@ -57,6 +58,7 @@ class Service : public std::enable_shared_from_this<Service> {
     std::shared_ptr<async::ThreadPool> workers;
     std::unique_ptr<Store> store;
     std::unique_ptr<ModelRegistry> models;
+    ImportedAdapters imported = {};
     Access access;
     ServiceOptions options;
     std::unique_ptr<Journals> journals = {};  ///< Null: runs do not survive the server.
@@ -130,7 +132,7 @@ class Service : public std::enable_shared_from_this<Service> {
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
-  /// A checkpoint that the caller may read: his own, or a public one.
+  /// A checkpoint that the caller may read: his own, a public or an imported one.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
   /// The same, also of the account whose credential is given.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path,
@@ -146,6 +148,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Access access;
   Disk disk;
   std::unique_ptr<ModelRegistry> models;
+  ImportedAdapters imported;
   FutureStore futures;
   Sessions sessions;
   Samplers samplers;
