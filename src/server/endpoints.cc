@@ -33,16 +33,17 @@ constexpr std::size_t kMaxExpansion = 1000;
 
 /// Who may call an endpoint.
 enum class Gate {
-  key,   ///< Who has a key.
-  link,  ///< Who has a link that we signed.
-  open,  ///< Everybody.
+  key,    ///< Who has a key.
+  link,   ///< Who has a link that we signed.
+  open,   ///< Everybody.
+  local,  ///< Everybody on this machine; where others reach the server, who has a key.
 };
 
 using Handle = async::Task<Reply> (*)(Call call, std::string body);
 
 struct Endpoint {
   Method method;
-  std::string_view path;  ///< Below /api/v1/; {names} stand for one segment each.
+  std::string_view path;  ///< Below /api/v1/, or from the root; {names} stand for one segment each.
   Handle handle;
   Gate gate = Gate::key;
   bool is_work = false;  ///< Begins something that takes time: refused by a server that is to stop.
@@ -171,6 +172,7 @@ constexpr std::array kEndpoints = {
     row<healthz>(Method::get, "healthz", Gate::open),
     row<capabilities>(Method::get, "get_server_capabilities"),
     row<telemetry>(Method::post, "telemetry"),
+    row<metrics>(Method::get, "/metrics", Gate::local),
     // Sessions.
     work(row<create_session>(Method::post, "create_session")),
     row<heartbeat>(Method::post, "session_heartbeat"),
@@ -285,8 +287,7 @@ struct Found {
 
 Found find_endpoint(Method method, std::string_view path) {
   Found out;
-  if (!path.starts_with(kPrefix)) return out;
-  const auto segments = segments_of(path.substr(kPrefix.size()));
+  const auto segments = segments_of(path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : path);
   const Method wanted = method == Method::head ? Method::get : method;
   for (const auto& endpoint : kEndpoints) {
     if (!matches(endpoint.path, segments, out.args)) continue;
@@ -320,7 +321,15 @@ Result<Caller> check_caller(const Service& service, const http::ServerRequest& r
     TINKER_TRY(service.access.check_link(request.target(), service.now()));
     return Caller();
   }
-  return service.access.authenticate(header("x-api-key"), service.now());
+  auto credential = header("x-api-key");
+  if (gate == Gate::local) {
+    if (service.options().is_loopback) return Caller();
+    constexpr std::string_view kBearer = "Bearer ";  // what monitors send
+    if (header("authorization").starts_with(kBearer)) {
+      credential = header("authorization").substr(kBearer.size());
+    }
+  }
+  return service.access.authenticate(credential, service.now());
 }
 
 /// Bodies are JSON or protobuf; one that says nothing of itself is taken for what the endpoint
@@ -368,8 +377,8 @@ async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
 
 async::Task<Reply> dispatch(std::shared_ptr<Service> service,
                             http::ServerRequest request,
-                            http::ResponseWriter writer) {
-  const auto found = find_endpoint(request.method(), request.path());
+                            http::ResponseWriter writer,
+                            Found found) {
   if (found.endpoint == nullptr) {
     const auto what = base::concat(http::to_string(request.method()), " ", request.path());
     if (found.is_other_method) {
@@ -437,7 +446,10 @@ int status_of(const Error& error) noexcept {
 async::Task<> answer(std::shared_ptr<Service> service,
                      http::ServerRequest request,
                      http::ResponseWriter writer) {
-  auto handling = dispatch(service, request, writer);
+  const auto begin = service->loop()->now();
+  auto found = find_endpoint(request.method(), request.path());
+  const std::string_view endpoint = found.endpoint != nullptr ? found.endpoint->path : "other";
+  auto handling = dispatch(service, request, writer, std::move(found));
   auto result = co_await std::move(handling);
   if (!result.ok() && status_of(result.error()) == 500) {
     service->options().logger.write(LogLevel::error,
@@ -448,6 +460,7 @@ async::Task<> answer(std::shared_ptr<Service> service,
                                                  result.error().to_string()));
   }
   Reply reply = result.ok() ? *std::move(result) : error_reply(result.error());
+  service->requests.add(endpoint, reply.status, service->loop()->now() - begin);
   if (reply.is_streamed) co_return Result<void>();
   if (!reply.headers.contains("content-type"))
     reply.headers.add("content-type", reply.content_type);

@@ -86,6 +86,9 @@ async::Task<Reply> archive(Call call);
 async::Task<ExternalWeightsUrlsResponse> external_links(Call call);
 async::Task<Reply> external_file(Call call);
 
+// metrics_handlers.cc
+async::Task<Reply> metrics(Call call);
+
 // account_handlers.cc
 async::Task<AuthTokenResponse> exchange_token(Call call);
 async::Task<SelfApiKeyResponse> own_key(Call call);

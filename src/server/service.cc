@@ -70,6 +70,7 @@ Service::Service(Parts parts)
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
       adapters(parts.options.max_adapters),
       journals(std::move(parts.journals)),
+      started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),
       workers_(std::move(parts.workers)),
       options_(std::move(parts.options)),
@@ -139,6 +140,12 @@ Result<std::shared_ptr<LiveRun>> Service::find_run(const std::string& run_id,
 void Service::add_run(std::shared_ptr<LiveRun> run) {
   const std::string id = run->record.run_id;
   runs_.insert_or_assign(id, std::move(run));
+}
+
+std::size_t Service::waiting_requests() const noexcept {
+  std::size_t out = 0;
+  for (const auto& [id, run] : runs_) out += run->waiting();
+  return out;
 }
 
 void Service::remove_run(const std::string& run_id) {

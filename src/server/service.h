@@ -21,6 +21,7 @@
 #include "server/journals.h"
 #include "server/live_run.h"
 #include "server/model_registry.h"
+#include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
 #include "server/usage.h"
@@ -125,6 +126,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// It is over: its journal goes, too.
   void remove_run(const std::string& run_id);
   [[nodiscard]] std::size_t live_runs() const noexcept { return runs_.size(); }
+  /// Requests of all runs that wait for those with lower numbers.
+  [[nodiscard]] std::size_t waiting_requests() const noexcept;
 
   // ---- what handlers share ----
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
@@ -161,6 +164,8 @@ class Service : public std::enable_shared_from_this<Service> {
   UsageMeter usage;
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
+  RequestMeter requests;
+  const async::TimePoint started_at;
 
  private:
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
