@@ -36,10 +36,12 @@ struct ServedModel {
   std::filesystem::path tokenizer = {};
 };
 
-/// A trained adapter that a server offers to sample from.
+/// A trained adapter that a server offers to sample from. Its base model is the served one that
+/// its configuration names, else the only one that is served. No list shows it, all callers may
+/// read it.
 struct ServedAdapter {
   std::string name = {};              ///< "tinker://imported/sampler_weights/NAME" then names it.
-  std::filesystem::path folder = {};  ///< In PEFT's layout.
+  std::filesystem::path folder = {};  ///< In PEFT's layout; read at the start and on first use.
 };
 
 /// Who may use a server, and as whom.

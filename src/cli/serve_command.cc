@@ -27,6 +27,7 @@ constexpr auto kDrain = std::chrono::seconds(30);
 struct ServeOptions {
   std::vector<std::string> models = {};
   std::vector<std::string> tokenizers = {};
+  std::vector<std::string> adapters = {};
   std::vector<std::string> flags = {};
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
@@ -205,6 +206,10 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
   out.session_timeout = std::chrono::seconds(options.session_timeout);
   TINKER_TRY(out.models, models_of(options));
   TINKER_TRY(out.keys, keys_of(options));
+  for (const auto& text : options.adapters) {
+    TINKER_TRY(auto pair, split("--adapter", text));
+    out.adapters.push_back({.name = std::move(pair.first), .folder = std::move(pair.second)});
+  }
   for (const auto& text : options.flags) {
     TINKER_TRY(auto pair, split("--flag", text));
     out.flags.insert(std::move(pair));
@@ -248,6 +253,10 @@ void add_serve_command(CLI::App& app, int& status) {
       ->required();
   command->add_option(
       "--tokenizer", options->tokenizers, "NAME=PATH: another tokenizer for a model; repeatable");
+  command->add_option("--adapter",
+                      options->adapters,
+                      "NAME=FOLDER of an adapter in PEFT's layout, to sample from as "
+                      "tinker://imported/sampler_weights/NAME; repeatable");
   command->add_option("--host", options->host, "Address to listen at; any but loopback needs keys")
       ->capture_default_str();
   command->add_option("-p,--port", options->port, "Port; 0 takes a free one")

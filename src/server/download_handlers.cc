@@ -148,6 +148,10 @@ async::Task<Reply> archive_link(Call call) {
   TINKER_CO_TRY(const auto path, path_of(call));
   auto search = call.service->readable_checkpoint(path.to_string(), call.caller.owner);
   TINKER_CO_TRY(co_await std::move(search));
+  if (call.service->imported.find(path) != nullptr) {
+    co_return bad_request(
+        base::concat(path.to_string(), " was imported: it can be sampled from, not downloaded"));
+  }
   const Instant expires = call.service->now() + kLinkLife;
   TINKER_CO_TRY(const std::string link,
                 call.service->access.sign_link(download_path(path, "archive.tar"), expires));

@@ -33,16 +33,17 @@ constexpr std::size_t kMaxExpansion = 1000;
 
 /// Who may call an endpoint.
 enum class Gate {
-  key,   ///< Who has a key.
-  link,  ///< Who has a link that we signed.
-  open,  ///< Everybody.
+  key,    ///< Who has a key.
+  link,   ///< Who has a link that we signed.
+  open,   ///< Everybody.
+  local,  ///< Everybody on this machine; where others reach the server, who has a key.
 };
 
 using Handle = async::Task<Reply> (*)(Call call, std::string body);
 
 struct Endpoint {
   Method method;
-  std::string_view path;  ///< Below /api/v1/; {names} stand for one segment each.
+  std::string_view path;  ///< Below /api/v1/, or from the root; {names} stand for one segment each.
   Handle handle;
   Gate gate = Gate::key;
   bool is_work = false;  ///< Begins something that takes time: refused by a server that is to stop.
@@ -66,28 +67,43 @@ Result<Reply> encode(Answer value) {
   }
 }
 
+/// How a request says what it asks for.
+enum class Form { query, json, protobuf };
+
+/// Training data are protobuf unless they say that they are JSON, as those of SDK 0.24 do
+/// (PROTOCOL 11).
 template <typename Request>
-Result<Request> decode(Method method, std::string_view query, std::string body) {
-  const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
+Form form_of(const Call& call) {
   if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
-    return wire::decode_proto<Request>(std::move(body), lenient);
+    return call.header("content-type").starts_with("application/json") ? Form::json
+                                                                       : Form::protobuf;
   } else {
-    if (method == Method::get) return wire::decode_query<Request>(query, lenient);
-    return wire::decode_json<Request>(body, lenient);
+    const bool is_get = !call.source.is_replay && call.request.method() == Method::get;
+    return is_get ? Form::query : Form::json;
   }
 }
 
 template <typename Request>
+Result<Request> decode(Form form, std::string_view query, std::string body) {
+  const wire::DecodeOptions lenient = {.policy = wire::Policy::lenient};
+  if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
+    if (form == Form::protobuf) return wire::decode_proto<Request>(std::move(body), lenient);
+  } else {
+    if (form == Form::query) return wire::decode_query<Request>(query, lenient);
+  }
+  return wire::decode_json<Request>(body, lenient);
+}
+
+template <typename Request>
 async::Task<Request> read_request(Call call, std::string body) {
-  const bool is_replay = call.source.is_replay;
-  const Method method = is_replay ? Method::post : call.request.method();
+  const Form form = form_of<Request>(call);
   if (body.size() < kLargeBody) {
-    const auto query = is_replay ? std::string_view() : call.request.query();
-    co_return decode<Request>(method, query, std::move(body));
+    const auto query = form == Form::query ? call.request.query() : std::string_view();
+    co_return decode<Request>(form, query, std::move(body));
   }
   // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
-  auto decoded = call.service->work([method, body = std::move(body)]() mutable {
-    return decode<Request>(method, {}, std::move(body));
+  auto decoded = call.service->work([form, body = std::move(body)]() mutable {
+    return decode<Request>(form, {}, std::move(body));
   });
   auto wait = async::until(std::move(decoded));
   co_return co_await wait;
@@ -156,6 +172,7 @@ constexpr std::array kEndpoints = {
     row<healthz>(Method::get, "healthz", Gate::open),
     row<capabilities>(Method::get, "get_server_capabilities"),
     row<telemetry>(Method::post, "telemetry"),
+    row<metrics>(Method::get, "/metrics", Gate::local),
     // Sessions.
     work(row<create_session>(Method::post, "create_session")),
     row<heartbeat>(Method::post, "session_heartbeat"),
@@ -170,6 +187,7 @@ constexpr std::array kEndpoints = {
     row<get_info>(Method::post, "get_info"),
     journalled(row<unload_model>(Method::post, "unload_model")),
     training(row<forward_backward>(Method::post, "forward_backward")),
+    training(row<forward>(Method::post, "forward")),
     work(journalled(row<optim_step>(Method::post, "optim_step"))),
     work(journalled(row<create_custom_loss>(Method::post, "create_custom_loss"))),
     work(journalled(row<save_weights>(Method::post, "save_weights"))),
@@ -269,8 +287,7 @@ struct Found {
 
 Found find_endpoint(Method method, std::string_view path) {
   Found out;
-  if (!path.starts_with(kPrefix)) return out;
-  const auto segments = segments_of(path.substr(kPrefix.size()));
+  const auto segments = segments_of(path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : path);
   const Method wanted = method == Method::head ? Method::get : method;
   for (const auto& endpoint : kEndpoints) {
     if (!matches(endpoint.path, segments, out.args)) continue;
@@ -304,7 +321,15 @@ Result<Caller> check_caller(const Service& service, const http::ServerRequest& r
     TINKER_TRY(service.access.check_link(request.target(), service.now()));
     return Caller();
   }
-  return service.access.authenticate(header("x-api-key"), service.now());
+  auto credential = header("x-api-key");
+  if (gate == Gate::local) {
+    if (service.options().is_loopback) return Caller();
+    constexpr std::string_view kBearer = "Bearer ";  // what monitors send
+    if (header("authorization").starts_with(kBearer)) {
+      credential = header("authorization").substr(kBearer.size());
+    }
+  }
+  return service.access.authenticate(credential, service.now());
 }
 
 /// Bodies are JSON or protobuf; one that says nothing of itself is taken for what the endpoint
@@ -352,8 +377,8 @@ async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
 
 async::Task<Reply> dispatch(std::shared_ptr<Service> service,
                             http::ServerRequest request,
-                            http::ResponseWriter writer) {
-  const auto found = find_endpoint(request.method(), request.path());
+                            http::ResponseWriter writer,
+                            Found found) {
   if (found.endpoint == nullptr) {
     const auto what = base::concat(http::to_string(request.method()), " ", request.path());
     if (found.is_other_method) {
@@ -421,7 +446,10 @@ int status_of(const Error& error) noexcept {
 async::Task<> answer(std::shared_ptr<Service> service,
                      http::ServerRequest request,
                      http::ResponseWriter writer) {
-  auto handling = dispatch(service, request, writer);
+  const auto begin = service->loop()->now();
+  auto found = find_endpoint(request.method(), request.path());
+  const std::string_view endpoint = found.endpoint != nullptr ? found.endpoint->path : "other";
+  auto handling = dispatch(service, request, writer, std::move(found));
   auto result = co_await std::move(handling);
   if (!result.ok() && status_of(result.error()) == 500) {
     service->options().logger.write(LogLevel::error,
@@ -432,6 +460,7 @@ async::Task<> answer(std::shared_ptr<Service> service,
                                                  result.error().to_string()));
   }
   Reply reply = result.ok() ? *std::move(result) : error_reply(result.error());
+  service->requests.add(endpoint, reply.status, service->loop()->now() - begin);
   if (reply.is_streamed) co_return Result<void>();
   if (!reply.headers.contains("content-type"))
     reply.headers.add("content-type", reply.content_type);

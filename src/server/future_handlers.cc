@@ -1,9 +1,11 @@
 #include <utility>
 
+#include "base/strings.h"
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/service.h"
 #include "wire/json.h"
+#include "wire/proto.h"
 
 namespace tinker::server {
 
@@ -59,6 +61,26 @@ async::Task<bool> is_of_earlier_life(Call call, std::string request_id) {
   co_return session.ok() && request_id.find(':') != std::string::npos;
 }
 
+/// Whether the client asks for protobuf where a result has it (PROTOCOL 10.5).
+bool reads_protobuf(const Call& call) {
+  return call.header("accept").find("application/x-protobuf") != std::string_view::npos;
+}
+
+template <typename T>
+Result<std::string> transcode(const std::string& protobuf) {
+  TINKER_TRY(const T value, wire::decode_proto<T>(protobuf));
+  return wire::encode_json(value);
+}
+
+/// A protobuf result as JSON, for clients that do not read protobuf. Blocks.
+Result<std::string> to_json(const EncodedResult& result) {
+  auto json = result.is_sample ? transcode<SampleResponse>(result.body)
+                               : transcode<ForwardBackwardOutput>(result.body);
+  if (json.ok()) return json;
+  return Error{.code = ErrorCode::internal,
+               .message = base::concat("result as JSON: ", json.error().message)};
+}
+
 }  // namespace
 
 async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
@@ -71,7 +93,15 @@ async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
     if (is_old)
       co_return is_over("future", request.request_id, "is gone: the server was started again");
   }
-  co_return std::visit(Answer{request}, answer);
+  const auto* ready = std::get_if<Ready>(&answer);
+  if (ready == nullptr || !ready->result->is_protobuf || reads_protobuf(call)) {
+    co_return std::visit(Answer{request}, answer);
+  }
+  auto converting = call.service->work([result = ready->result] { return to_json(*result); });
+  auto wait = async::until(std::move(converting));
+  auto json = co_await wait;
+  if (!json.ok()) co_return Answer{request}(json.error());
+  co_return Reply{.body = *std::move(json), .delivered_id = request.request_id};
 }
 
 async::Task<FuturesRetrieveResponse> retrieve_futures(Call call, FuturesRetrieveRequest request) {

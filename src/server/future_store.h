@@ -42,6 +42,7 @@ struct FutureLimits {
 struct EncodedResult {
   std::string body = {};
   bool is_protobuf = false;
+  bool is_sample = false;  ///< Of protobuf: a SampleResponse, else a ForwardBackwardOutput.
 };
 
 /// What a poll is answered with.

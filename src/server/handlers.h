@@ -45,6 +45,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
 async::Task<GetInfoResponse> get_info(Call call, GetInfoRequest request);
 async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request);
 async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest request);
+async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request);
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request);
 async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request);
 
@@ -84,6 +85,9 @@ async::Task<Reply> archive_link(Call call);
 async::Task<Reply> archive(Call call);
 async::Task<ExternalWeightsUrlsResponse> external_links(Call call);
 async::Task<Reply> external_file(Call call);
+
+// metrics_handlers.cc
+async::Task<Reply> metrics(Call call);
 
 // account_handlers.cc
 async::Task<AuthTokenResponse> exchange_token(Call call);

@@ -116,6 +116,7 @@ Result<void> Host::open(LocalServerOptions options) {
                                     .threads = options.threads,
                                     .precision = options.precision,
                                     .logger = options.logger}));
+  TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
@@ -131,6 +132,7 @@ Result<void> Host::open(LocalServerOptions options) {
                                                       .workers = workers_,
                                                       .store = std::move(store),
                                                       .models = std::move(models),
+                                                      .imported = std::move(imported),
                                                       .access = std::move(access),
                                                       .options = std::move(service),
                                                       .journals = std::move(journals)});

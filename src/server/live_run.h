@@ -77,6 +77,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
+  /// Operations that wait for those with lower numbers.
+  [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
   [[nodiscard]] const std::shared_ptr<LoadedModel>& model() const noexcept { return model_; }
   [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }

@@ -278,6 +278,11 @@ Result<ModelFacts> ModelRegistry::facts(std::string_view name) const {
   return offer->facts;
 }
 
+Result<const engine::ModelConfig*> ModelRegistry::config(std::string_view name) const {
+  TINKER_TRY(const auto* const offer, impl_->find(name));
+  return &impl_->slots[offer->slot].source.config;
+}
+
 Task<LoadedPtr> ModelRegistry::acquire(std::string name) {
   TINKER_CO_TRY(const auto* const offer, impl_->find(name));
   auto loaded = async::until(impl_->want(offer->slot));

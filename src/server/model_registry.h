@@ -19,6 +19,10 @@
 #include "tinker/tokenizer.h"
 #include "tinker/types/client_config.h"
 
+namespace tinker::engine {
+struct ModelConfig;
+}
+
 namespace tinker::server {
 
 /// A base model in memory. Who holds it keeps it there; a copy of `engine` alone does not.
@@ -65,6 +69,8 @@ class ModelRegistry {
   [[nodiscard]] std::vector<SupportedModel> capabilities() const;
   /// Fails with `not_found`; the message lists what there is.
   [[nodiscard]] Result<ModelFacts> facts(std::string_view name) const;
+  /// Its shape, which lives as long as the registry. Fails as `facts` does.
+  [[nodiscard]] Result<const engine::ModelConfig*> config(std::string_view name) const;
   /// Loads it, or joins the load that is under way, which goes on when this is cancelled. Fails as
   /// `facts` and `Engine::load` do, and with `invalid_argument` when memory is short; the next call
   /// tries again.

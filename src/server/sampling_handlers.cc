@@ -27,16 +27,25 @@ SampleOptions options_of(const SampleRequest& request) {
           .prompt_logprobs_last_n = request.prompt_logprobs_last_n};
 }
 
+/// Counts the prompt once, however many samples share it, and what was drawn.
 void count(Service& service,
            const SamplerRecord& sampler,
-           UsageRecord::Kind kind,
-           std::size_t tokens) {
-  service.usage.add({.hour = service.now(),
-                     .owner = sampler.owner,
-                     .session_id = sampler.session_id,
-                     .base_model = sampler.base_model,
-                     .kind = kind,
-                     .count = static_cast<std::int64_t>(tokens)});
+           const SampleResponse& response,
+           std::int64_t prompt_tokens) {
+  using Kind = UsageRecord::Kind;
+  const auto add = [&](Kind kind, std::int64_t tokens) {
+    service.usage.add({.hour = service.now(),
+                       .owner = sampler.owner,
+                       .session_id = sampler.session_id,
+                       .base_model = sampler.base_model,
+                       .kind = kind,
+                       .count = tokens});
+  };
+  std::int64_t drawn = 0;
+  for (const auto& sequence : response.sequences) drawn += std::ssize(sequence.tokens);
+  add(Kind::sampling_prefill, prompt_tokens - response.prompt_cache_hit_tokens);
+  add(Kind::sampling_prefill_cached, response.prompt_cache_hit_tokens);
+  add(Kind::sampling_sample, drawn);
 }
 
 /// How much there is to encode.
@@ -54,7 +63,7 @@ std::size_t values_of(const SampleResponse& response) {
 
 Result<EncodedResult> encode(const SampleResponse& response) {
   TINKER_TRY(std::string bytes, wire::encode_proto(response));
-  return EncodedResult{.body = std::move(bytes), .is_protobuf = true};
+  return EncodedResult{.body = std::move(bytes), .is_protobuf = true, .is_sample = true};
 }
 
 /// The weights a sampling session draws from.
@@ -94,14 +103,13 @@ async::Task<EncodedResult> run_sample(std::shared_ptr<Service> service,
   TINKER_CO_TRY(auto weights, co_await std::move(finding));
   service->futures.set_state(request_id, QueueState::active, "");
   const auto options = options_of(request);
+  const std::int64_t prompt_tokens = request.prompt.length().value_or(0);
   const Engine engine = model->engine.for_tenant(sampler->record.owner);
   auto sampling = engine.sample_async(
       std::move(request.prompt), std::move(request.sampling_params), std::move(weights), options);
   auto wait = async::until(std::move(sampling));
   TINKER_CO_TRY(auto response, co_await wait);
-  std::size_t drawn = 0;
-  for (const auto& sequence : response.sequences) drawn += sequence.tokens.size();
-  count(*service, sampler->record, UsageRecord::Kind::sampling_sample, drawn);
+  count(*service, sampler->record, response, prompt_tokens);
   if (values_of(response) < kManyValues) co_return encode(response);
   auto encoded = service->work([response = std::move(response)] { return encode(response); });
   auto encoding = async::until(std::move(encoded));

@@ -65,10 +65,12 @@ Service::Service(Parts parts)
     : access(std::move(parts.access)),
       disk(std::move(parts.store), parts.loop),
       models(std::move(parts.models)),
+      imported(std::move(parts.imported)),
       futures(parts.loop, parts.options.futures),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
       adapters(parts.options.max_adapters),
       journals(std::move(parts.journals)),
+      started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),
       workers_(std::move(parts.workers)),
       options_(std::move(parts.options)),
@@ -140,6 +142,12 @@ void Service::add_run(std::shared_ptr<LiveRun> run) {
   runs_.insert_or_assign(id, std::move(run));
 }
 
+std::size_t Service::waiting_requests() const noexcept {
+  std::size_t out = 0;
+  for (const auto& [id, run] : runs_) out += run->waiting();
+  return out;
+}
+
 void Service::remove_run(const std::string& run_id) {
   const auto found = runs_.find(run_id);
   if (found == runs_.end()) return;
@@ -193,6 +201,7 @@ void Service::revive(Sampler& sampler) const {
 
 async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {
   TINKER_CO_TRY(auto parsed, TinkerPath::parse(path));
+  if (const auto* adapter = imported.find(parsed)) co_return *adapter;
   auto stored = disk.run([parsed](Store& store) { return store.find_checkpoint(parsed); });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);

@@ -17,9 +17,11 @@
 #include "server/disk.h"
 #include "server/flags.h"
 #include "server/future_store.h"
+#include "server/imported_adapters.h"
 #include "server/journals.h"
 #include "server/live_run.h"
 #include "server/model_registry.h"
+#include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
 #include "server/usage.h"
@@ -57,6 +59,7 @@ class Service : public std::enable_shared_from_this<Service> {
     std::shared_ptr<async::ThreadPool> workers;
     std::unique_ptr<Store> store;
     std::unique_ptr<ModelRegistry> models;
+    ImportedAdapters imported = {};
     Access access;
     ServiceOptions options;
     std::unique_ptr<Journals> journals = {};  ///< Null: runs do not survive the server.
@@ -123,6 +126,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// It is over: its journal goes, too.
   void remove_run(const std::string& run_id);
   [[nodiscard]] std::size_t live_runs() const noexcept { return runs_.size(); }
+  /// Requests of all runs that wait for those with lower numbers.
+  [[nodiscard]] std::size_t waiting_requests() const noexcept;
 
   // ---- what handlers share ----
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
@@ -130,7 +135,7 @@ class Service : public std::enable_shared_from_this<Service> {
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
-  /// A checkpoint that the caller may read: his own, or a public one.
+  /// A checkpoint that the caller may read: his own, a public or an imported one.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
   /// The same, also of the account whose credential is given.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path,
@@ -146,6 +151,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Access access;
   Disk disk;
   std::unique_ptr<ModelRegistry> models;
+  ImportedAdapters imported;
   FutureStore futures;
   Sessions sessions;
   Samplers samplers;
@@ -158,6 +164,8 @@ class Service : public std::enable_shared_from_this<Service> {
   UsageMeter usage;
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
+  RequestMeter requests;
+  const async::TimePoint started_at;
 
  private:
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;

@@ -249,6 +249,14 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = model_id};
 }
 
+async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request) {
+  if (!request.forward_only) {
+    co_return bad_request("forward: expected a request for a forward pass, with forward_input");
+  }
+  auto passing = forward_backward(std::move(call), std::move(request));
+  co_return co_await std::move(passing);
+}
+
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
   run->record.last_request_at = call.service->now();

@@ -7,6 +7,7 @@ namespace tinker::server {
 
 void UsageMeter::add(UsageRecord record) {
   if (record.count <= 0) return;
+  totals_[{record.base_model, record.kind}] += record.count;
   const auto hour = std::chrono::floor<std::chrono::hours>(record.hour);
   counts_[{hour,
            std::move(record.owner),

@@ -50,14 +50,6 @@ bool is_reportable(std::string_view lower_case_name) noexcept {
   return std::ranges::binary_search(kReportableHeaders, lower_case_name);
 }
 
-/// How many bytes the first character of `text` has; 0 when that is no character.
-std::size_t first_character(std::string_view text) noexcept {
-  for (std::size_t size = 1; size <= 4 && size <= text.size(); ++size) {
-    if (wire::is_utf8(text.substr(0, size))) return size;
-  }
-  return 0;
-}
-
 /// Requires UTF-8; does not cut a character in two.
 std::string cut(std::string text) {
   if (text.size() <= DataCleaner::kMaxText) return text;
@@ -122,23 +114,6 @@ Json status_of(const Error& error) {
   return error.http_status;
 }
 
-std::string as_utf8(std::string text) {
-  if (wire::is_utf8(text)) return text;
-  std::string out;
-  out.reserve(text.size());
-  std::string_view left = text;
-  while (!left.empty()) {
-    const std::size_t size = first_character(left);
-    if (size == 0) {
-      out += "\xEF\xBF\xBD";  // U+FFFD, the replacement character
-    } else {
-      out += left.substr(0, size);
-    }
-    left.remove_prefix(std::max<std::size_t>(size, 1));
-  }
-  return out;
-}
-
 Json body_of(const Error& error) {
   const std::string prefix = base::concat("error code: ", error.http_status, " - ");
   if (error.http_status == 0 || !error.message.starts_with(prefix)) return nullptr;
@@ -181,7 +156,7 @@ JsonObject reportable_headers(const http::Headers& headers) {
 
 std::string DataCleaner::text(std::string text) const {
   // Cutting first could leave the beginning of a secret that is no longer recognised.
-  return cut(as_utf8(redact_(std::move(text))));
+  return cut(wire::as_utf8(redact_(std::move(text))));
 }
 
 Json DataCleaner::value(const Json& value) const {

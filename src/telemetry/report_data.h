@@ -50,9 +50,6 @@ namespace tinker::telemetry {
 /// them: it is a list of what may go, not of what may not (R14.13).
 [[nodiscard]] JsonObject reportable_headers(const http::Headers& headers);
 
-/// `text` with U+FFFD for every byte that is part of no character.
-[[nodiscard]] std::string as_utf8(std::string text);
-
 /// Makes data fit to be sent: secrets gone, long texts cut, every text UTF-8, every number one that
 /// JSON can carry, and of `request_headers` and `response_headers` only what may be reported.
 class DataCleaner {

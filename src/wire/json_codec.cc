@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "wire/base64.h"
 
@@ -21,6 +22,15 @@ bool JsonCodec<std::int64_t>::read(JsonView value, std::int64_t& out, Decoder& d
   const auto integer = value.as_integer();
   if (!integer) return decoder.fail_expected(kExpected, value);
   out = *integer;
+  return true;
+}
+
+bool JsonCodec<std::int32_t>::read(JsonView value, std::int32_t& out, Decoder& decoder) {
+  const auto integer = value.as_integer();
+  if (!integer || !std::in_range<std::int32_t>(*integer)) {
+    return decoder.fail_expected(kExpected, value);
+  }
+  out = static_cast<std::int32_t>(*integer);
   return true;
 }
 

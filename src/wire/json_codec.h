@@ -38,6 +38,13 @@ struct JsonCodec<std::int64_t> {
 };
 
 template <>
+struct JsonCodec<std::int32_t> {
+  static constexpr std::string_view kExpected = "an integer of 32 bits";
+  static bool read(JsonView value, std::int32_t& out, Decoder& decoder);
+  static void write(std::int32_t in, JsonWriter& writer) { writer.integer(std::int64_t{in}); }
+};
+
+template <>
 struct JsonCodec<Seed> {
   static constexpr std::string_view kExpected = "an integer of 64 bits";
   static bool read(JsonView value, Seed& out, Decoder& decoder);

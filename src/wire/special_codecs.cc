@@ -246,4 +246,22 @@ void JsonCodec<OptimStepRequest>::write(const OptimStepRequest& in, JsonWriter& 
   write_object(&in, schema_of<OptimStepRequest>(), writer);
 }
 
+// ---- Settings of losses
+
+bool JsonCodec<std::variant<double, std::string>>::read(JsonView value,
+                                                        Value& out,
+                                                        Decoder& decoder) {
+  if (value.kind() == Kind::string) {
+    out = std::string(value.string());
+    return true;
+  }
+  if (!value.is_number()) return decoder.fail_expected(kExpected, value);
+  out = value.number();
+  return true;
+}
+
+void JsonCodec<std::variant<double, std::string>>::write(const Value& in, JsonWriter& writer) {
+  std::visit([&]<typename T>(const T& setting) { JsonCodec<T>::write(setting, writer); }, in);
+}
+
 }  // namespace tinker::wire

@@ -47,4 +47,22 @@ bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
+std::string as_utf8(std::string text) {
+  if (is_utf8(text)) return text;
+  std::string out;
+  out.reserve(text.size());
+  std::string_view left = text;
+  while (!left.empty()) {
+    const std::size_t length = sequence_length(left);
+    if (length == 0) {
+      out += "\xEF\xBF\xBD";  // U+FFFD
+      left.remove_prefix(1);
+    } else {
+      out += left.substr(0, length);
+      left.remove_prefix(length);
+    }
+  }
+  return out;
+}
+
 }  // namespace tinker::wire

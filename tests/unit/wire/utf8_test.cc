@@ -77,5 +77,10 @@ TEST(Utf8, AcceptsACharacterAtEveryPlaceOfALongText) {
   }
 }
 
+TEST(Utf8, IsMadeOfAnyText) {
+  EXPECT_EQ(as_utf8("a\xc2\x80"), "a\xc2\x80");
+  EXPECT_EQ(as_utf8("a\xff\xe2\x82z"), "a\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDz");
+}
+
 }  // namespace
 }  // namespace tinker::wire
