@@ -1,0 +1,178 @@
+// Many requests at once. TINKER_LOAD_SAMPLES and TINKER_LOAD_BODIES say how many; 10000 and 208 for
+// the long check.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <malloc.h>
+
+#include "hostile_server.h"
+#include "support/peak_memory.h"
+#include "wire/proto.h"
+
+namespace tinker {
+namespace {
+
+using testing::HostileServer;
+using testing::IsOk;
+using testing::kAda;
+using testing::RawHttp;
+
+std::size_t number_from_environment(const char* name, std::size_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
+}
+
+using Load = HostileServer;
+
+std::string with_key() {
+  return "X-API-Key: " + std::string(kAda) + "\r\n";
+}
+
+TEST_F(Load, LosesNoSampleAndNoHeartbeat) {
+  constexpr std::size_t kClients = 4;
+  const std::size_t samples = number_from_environment("TINKER_LOAD_SAMPLES", 500) / kClients;
+  const auto session = new_session();
+  std::atomic<bool> is_over = false;
+  std::chrono::steady_clock::duration slowest = {};
+  std::size_t beats = 0;
+  std::thread heart([&] {
+    RawHttp client(server_.port());
+    const std::string body = R"({"session_id":")" + session + "\"}";
+    while (!is_over) {
+      const auto start = std::chrono::steady_clock::now();
+      EXPECT_EQ(client.ask("POST", "/api/v1/session_heartbeat", body, with_key()).status, 200);
+      slowest = std::max(slowest, std::chrono::steady_clock::now() - start);
+      ++beats;
+    }
+  });
+  std::atomic<std::size_t> ended = 0;
+  {
+    std::vector<std::jthread> clients;
+    for (std::size_t i = 0; i < kClients; ++i) {
+      clients.emplace_back([&, own = service()] {
+        const auto sampler = own.create_sampling_client({.base_model = "tiny"}).get().value();
+        std::vector<Future<SampleResponse>> all;
+        for (std::size_t n = 0; n < samples; ++n) {
+          all.push_back(
+              sampler.sample(ModelInput::from_tokens({1, 2, static_cast<std::int32_t>(n % 250)}),
+                             {.max_tokens = 2}));
+        }
+        for (auto& sample : all) ended += sample.get().ok() ? 1 : 0;
+      });
+    }
+  }
+  is_over = true;
+  heart.join();
+
+  EXPECT_EQ(ended, kClients * samples);
+  EXPECT_GT(beats, 0U);
+  // The bound is for a loop that is held up, not for a machine that is busy.
+  EXPECT_LT(slowest, std::chrono::seconds(2));
+}
+
+class TrainingLoad : public HostileServer {
+ protected:
+  [[nodiscard]] std::string seeded_run() const {
+    const auto session = new_session();
+    const auto made = outcome(
+        post("create_model",
+             R"({"session_id":")" + session +
+                 R"(","model_seq_id":1,"base_model":"tiny","lora_config":{"rank":2,"seed":5}})"));
+    EXPECT_EQ(made.status, 200) << made.body;
+    return session + ":train:1";
+  }
+  /// Half a megabyte.
+  static std::string body(const std::string& run, int number) {
+    ForwardBackwardRequest request;
+    request.model_id = run;
+    request.data.assign(150, Datum::next_token(std::vector<std::int32_t>(200, 7)));
+    request.loss_fn = LossFn::cross_entropy;
+    request.seq_id = number;
+    return wire::encode_proto(request).value();
+  }
+  /// Of the gradient that a step of the optimizer consumes.
+  [[nodiscard]] double gradient(const std::string& run, int number) const {
+    const auto step = outcome(post("optim_step",
+                                   R"({"model_id":")" + run + R"(","adam_params":{},"seq_id":)" +
+                                       std::to_string(number) + "}"));
+    const std::string name = R"("unclipped_grad_l2:mean":)";
+    const auto at = step.body.find(name);
+    return at == std::string::npos ? 0 : std::strtod(step.body.c_str() + at + name.size(), nullptr);
+  }
+};
+
+TEST_F(TrainingLoad, ExecutesEachBodyOnce) {
+  const auto bodies = static_cast<int>(number_from_environment("TINKER_LOAD_BODIES", 16));
+  const auto one = seeded_run();
+  ASSERT_EQ(outcome(post("forward_backward", body(one, 1))).status, 200);
+  const double gradient_of_one = gradient(one, 2);
+  const auto run = seeded_run();
+  ASSERT_GT(body(run, 1).size(), 400'000U);
+  std::vector<testing::RawResponse> accepted(static_cast<std::size_t>(bodies));
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < bodies; ++i) {
+      clients.emplace_back([&, i] {
+        accepted[static_cast<std::size_t>(i)] = post("forward_backward", body(run, i + 1));
+      });
+    }
+  }
+
+  for (const auto& answer : accepted) {
+    const auto done = outcome(answer);
+    EXPECT_EQ(done.header("content-type"), "application/x-protobuf") << done.body;
+  }
+  EXPECT_GT(gradient_of_one, 0);
+  // Sums of floats: far less than one body off.
+  EXPECT_NEAR(gradient(run, bodies + 1) / gradient_of_one, bodies, 0.4);
+}
+
+TEST_F(Load, OfSmallRequestsLeavesNothingBehind) {
+  const auto session = new_session();
+  RawHttp client(server_.port());
+  const std::string body = R"({"session_id":")" + session + "\"}";
+  const auto ask_often = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_EQ(client.ask("POST", "/api/v1/session_heartbeat", body, with_key()).status, 200);
+      ASSERT_EQ(client
+                    .ask("POST",
+                         "/api/v1/retrieve_future",
+                         R"({"request_id":"none)" + std::to_string(i) + "\"}",
+                         with_key())
+                    .status,
+                404);
+    }
+  };
+  ask_often(200);
+  ::malloc_trim(0);
+  const testing::PeakMemory memory;
+
+  ask_often(1000);
+
+  if (testing::kCanMeasureMemory) {
+    EXPECT_LT(memory.grown_bytes(), 4U << 20U);
+  }
+}
+
+TEST_F(Load, KeepsAResultWhoseClientWentAway) {
+  const auto run = new_run(new_session());
+  const std::string body = R"({"model_id":")" + run + R"(","adam_params":{},"seq_id":1})";
+  const auto accepted = post("optim_step", body);
+  const auto id = wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id;
+  const std::string poll = R"({"request_id":")" + id + "\"}";
+  for (int i = 0; i < 20; ++i) {
+    RawHttp client(server_.port());
+    client.send(RawHttp::request("POST", "/api/v1/retrieve_future", poll, with_key()));
+  }
+
+  EXPECT_THAT(outcome(accepted).body, ::testing::HasSubstr("metrics"));
+}
+
+}  // namespace
+}  // namespace tinker
