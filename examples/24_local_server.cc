@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
                            {.base_url = server.base_url(), .api_key = tinker::Secret("tml-local")})
                            .value();
   //! [start]
-  const auto trainer = service.create_lora_training_client("mine", {.rank = 8, .seed = 1}).get().value();
+  const auto trainer =
+      service.create_lora_training_client("mine", {.rank = 8, .seed = 1}).get().value();
   const std::vector<tinker::Datum> batch = {
       tinker::Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
   for (int step = 0; step < 12; ++step) {
