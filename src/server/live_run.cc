@@ -54,6 +54,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
   if (operation.seq_id && *operation.seq_id < 1) {
     return bad_request(base::concat("seq_id: expected at least 1, found ", *operation.seq_id));
   }
+  if (failure_) operation.kind = Sequencer::Kind::barrier;  // nothing to wait for
   const auto& source = operation.source;
   const std::string request_id = source.is_replay ? source.request_id
                                  : operation.seq_id
