@@ -20,25 +20,29 @@ Journals::Journals(std::shared_ptr<async::EventLoop> loop, JournalOptions option
     : loop_(std::move(loop)), options_(std::move(options)), logger_(std::move(logger)) {}
 
 std::shared_ptr<RunJournal> Journals::make(std::filesystem::path folder,
-                                           std::shared_ptr<JournalLog> log) {
+                                           std::shared_ptr<JournalLog> log,
+                                           const FutureStore& futures) {
   return std::make_shared<RunJournal>(RunJournal::Parts{.loop = loop_,
                                                         .thread = thread_,
                                                         .folder = std::move(folder),
+                                                        .futures = &futures,
                                                         .options = options_,
                                                         .logger = logger_},
                                       std::move(log));
 }
 
 std::shared_ptr<RunJournal> Journals::create(const std::string& session_id,
-                                             const std::string& run_id) {
+                                             const std::string& run_id,
+                                             const FutureStore& futures) {
   auto folder = options_.folder / session_id / folder_name(run_id);
   auto log = std::make_shared<JournalLog>(thread_, loop_, (folder / kLog).string());
-  return make(std::move(folder), std::move(log));
+  return make(std::move(folder), std::move(log), futures);
 }
 
 std::shared_ptr<RunJournal> Journals::resume(const std::filesystem::path& folder,
-                                             JournalFile file) {
-  return make(folder, std::make_shared<JournalLog>(thread_, loop_, std::move(file)));
+                                             JournalFile file,
+                                             const FutureStore& futures) {
+  return make(folder, std::make_shared<JournalLog>(thread_, loop_, std::move(file)), futures);
 }
 
 std::shared_ptr<JournalLog> Journals::session_log(const std::string& session_id) {

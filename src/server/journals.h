@@ -16,9 +16,13 @@ class Journals {
  public:
   Journals(std::shared_ptr<async::EventLoop> loop, JournalOptions options, Logger logger);
 
-  std::shared_ptr<RunJournal> create(const std::string& session_id, const std::string& run_id);
+  std::shared_ptr<RunJournal> create(const std::string& session_id,
+                                     const std::string& run_id,
+                                     const FutureStore& futures);
   /// Goes on with one that is there.
-  std::shared_ptr<RunJournal> resume(const std::filesystem::path& folder, JournalFile file);
+  std::shared_ptr<RunJournal> resume(const std::filesystem::path& folder,
+                                     JournalFile file,
+                                     const FutureStore& futures);
   std::shared_ptr<JournalLog> session_log(const std::string& session_id);
   void resume_session(const std::string& session_id, JournalFile file);
   /// Removes all of a session that is over.
@@ -27,7 +31,8 @@ class Journals {
 
  private:
   [[nodiscard]] std::shared_ptr<RunJournal> make(std::filesystem::path folder,
-                                                 std::shared_ptr<JournalLog> log);
+                                                 std::shared_ptr<JournalLog> log,
+                                                 const FutureStore& futures);
 
   std::shared_ptr<async::EventLoop> loop_;
   JournalOptions options_;

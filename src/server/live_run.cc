@@ -54,6 +54,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
   if (operation.seq_id && *operation.seq_id < 1) {
     return bad_request(base::concat("seq_id: expected at least 1, found ", *operation.seq_id));
   }
+  if (failure_) operation.kind = Sequencer::Kind::barrier;  // nothing to wait for
   const auto& source = operation.source;
   const std::string request_id = source.is_replay ? source.request_id
                                  : operation.seq_id
@@ -145,7 +146,7 @@ void LiveRun::finish(Service& service,
   if (journal_ && is_final) journal_->keep_result(request_id, result);
   const bool was_catching_up = is_catching_up();
   service.futures.finish(request_id, std::move(result));
-  if (journal_) journal_->finish(request_id, service.futures);
+  if (journal_) journal_->finish(request_id);
   if (was_catching_up) service.caught_up.wake_all();
 }
 
@@ -177,8 +178,8 @@ std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> n
   return journal_->begin_snapshot(*trainer_, scope_, *next, is_due);
 }
 
-void LiveRun::settle(Service& service, const std::optional<std::string>& snapshot, bool is_good) {
-  if (journal_) journal_->settle(snapshot, is_good, service.futures);
+void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
+  if (journal_) journal_->settle(snapshot, is_good);
 }
 
 void LiveRun::keep_sampler(std::int64_t number) {

@@ -36,17 +36,6 @@ struct FoundSession {
   std::string session_id = {};
   std::optional<Result<Opened>> log = {};
   std::vector<FoundRun> runs = {};
-
-  /// Whose it is, if any of its journals can be read.
-  [[nodiscard]] std::optional<std::string> owner() const {
-    if (log && log->ok() && !(*log)->records.empty()) {
-      return (*log)->records.front().owner;
-    }
-    for (const auto& run : runs) {
-      if (run.log.ok()) return run.log->records.front().owner;
-    }
-    return std::nullopt;
-  }
 };
 
 // ---- on a worker: reading the files
@@ -154,7 +143,7 @@ async::Task<> replay_record(std::shared_ptr<Service> service,
 
 std::shared_ptr<RestoredRun> begin_with(Service& service, const FoundRun& found, JournalFile file) {
   auto out = std::make_shared<RestoredRun>();
-  out->journal = service.journals->resume(found.folder, std::move(file));
+  out->journal = service.journals->resume(found.folder, std::move(file), service.futures);
   for (const auto& record : found.log->records) {
     if (record.kind == Kind::created) out->journal->replay(record);
     if (record.kind == Kind::sampler) {
@@ -247,13 +236,11 @@ async::Task<> replay_session(std::shared_ptr<Service> service,
 async::Task<> restore_session(std::shared_ptr<Service> service,
                               FoundSession found,
                               std::shared_ptr<RestoredRuns> restored) {
-  const auto owner = found.owner();
-  if (!owner) {
-    co_return Error{
-        .code = ErrorCode::io_error,
-        .message = base::concat("session '", found.session_id, "': no journal can be read")};
-  }
-  auto search = service->sessions.find_open(found.session_id, *owner);
+  auto wait =
+      ask(*service, [id = found.session_id](Store& store) { return store.find_session(id); });
+  TINKER_CO_TRY(const auto record, co_await wait);
+  if (!record) co_return no_such("session of a journal", found.session_id);
+  auto search = service->sessions.find_open(found.session_id, record->owner);
   const auto session = co_await std::move(search);
   if (!session.ok()) {
     if (session.error().code != ErrorCode::expired) co_return session.error();

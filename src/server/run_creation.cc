@@ -84,10 +84,10 @@ async::Task<> build(std::shared_ptr<Service> service,
     auto restoring = restore_samplers(service, run, origin.restored->samplers, engine);
     TINKER_CO_TRY(co_await std::move(restoring));
   }
-  if (origin.checkpoint && !origin.restored && origin.journal) {
-    // The checkpoint may be replaced or deleted, the run shall not need it.
-    const auto snapshot = origin.journal->begin_snapshot(trainer, run->scope(), 1, true);
-    origin.journal->settle(snapshot, true, service->futures);
+  const bool is_restored_state = origin.restored && origin.restored->snapshot;
+  if (origin.checkpoint && origin.journal && !is_restored_state) {
+    auto writing = origin.journal->write_first_state(trainer);
+    TINKER_CO_TRY(co_await std::move(writing));
   }
   run->open(std::move(model), std::move(trainer));
   co_return Result<void>();
@@ -116,7 +116,8 @@ void add_journal(const Call& call,
     return;
   }
   if (!call.service->journals) return;
-  origin.journal = call.service->journals->create(record.session_id, record.run_id);
+  origin.journal =
+      call.service->journals->create(record.session_id, record.run_id, call.service->futures);
   origin.journal->create({.kind = JournalRecord::Kind::created,
                           .request_id = record.run_id,
                           .type = std::move(type),

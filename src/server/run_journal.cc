@@ -64,10 +64,10 @@ void RunJournal::keep_result(const std::string& request_id, const Result<Encoded
   log_->append(record_of(request_id, result));
 }
 
-void RunJournal::finish(const std::string& request_id, FutureStore& futures) {
+void RunJournal::finish(const std::string& request_id) {
   operations_[request_id].is_finished = true;
   replays_.erase(request_id);
-  cut(futures);
+  cut();
 }
 
 async::Task<> sync_now(std::shared_ptr<JournalLog> log) {
@@ -95,6 +95,19 @@ void RunJournal::discard() {
 }
 
 // ---- states
+
+async::Task<> RunJournal::write_first_state(LocalTrainer trainer) {
+  const auto self = shared_from_this();
+  last_snapshot_ = base::concat(kSnapshot, 1);
+  auto writing = async::until(trainer.save_async(parts_.folder / last_snapshot_));
+  TINKER_CO_TRY(co_await writing);
+  std::vector<JournalRecord> head = {created_};
+  head.push_back({.kind = JournalRecord::Kind::snapshot, .number = 1, .note = last_snapshot_});
+  auto rewriting = async::until(log_->rewrite(std::move(head), [](const JournalRecord& record) {
+    return record.kind != JournalRecord::Kind::created;
+  }));
+  co_return co_await rewriting;
+}
 
 bool RunJournal::is_due() const {
   const auto age = parts_.loop->now() - snapshot_at_;
@@ -137,15 +150,13 @@ void RunJournal::snapshot_written(const std::string& name, const Result<void>& o
   if (!snapshot_ || snapshot_->name != name) return;
   if (outcome.ok()) {
     snapshot_->is_written = true;
-    return;
+    return cut();
   }
   warn("state", outcome.error());
   snapshot_.reset();
 }
 
-void RunJournal::settle(const std::optional<std::string>& snapshot,
-                        bool is_good,
-                        FutureStore& futures) {
+void RunJournal::settle(const std::optional<std::string>& snapshot, bool is_good) {
   if (!snapshot || !snapshot_ || snapshot_->name != *snapshot) return;
   if (!is_good) {
     stale_.push_back(*snapshot);
@@ -153,7 +164,7 @@ void RunJournal::settle(const std::optional<std::string>& snapshot,
     return;
   }
   snapshot_->is_good = true;
-  cut(futures);
+  cut();
 }
 
 std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
@@ -182,14 +193,14 @@ void RunJournal::sampler_written(std::int64_t number, const Result<void>& outcom
   const auto found = samplers_.find(number);
   if (found == samplers_.end()) return;
   found->second = outcome.ok();
-  if (outcome.ok()) return;
+  if (outcome.ok()) return cut();
   samplers_.erase(found);
   warn("weights of a sampling session", outcome.error());
 }
 
 // ---- cutting the log
 
-void RunJournal::cut(FutureStore& futures) {
+void RunJournal::cut() {
   if (!snapshot_ || !snapshot_->is_written || !snapshot_->is_good) return;
   const bool is_pending = std::ranges::any_of(
       snapshot_->covered, [&](const auto& id) { return !operations_.at(id).is_finished; });
@@ -201,7 +212,7 @@ void RunJournal::cut(FutureStore& futures) {
   for (const auto& [id, operation] : operations_) {
     if (operation.is_cut) gone->insert(id);
   }
-  auto rewriting = log_->rewrite(head_of(snapshot, futures), [gone](const JournalRecord& record) {
+  auto rewriting = log_->rewrite(head_of(snapshot), [gone](const JournalRecord& record) {
     const bool is_of_request =
         record.kind == JournalRecord::Kind::request || record.kind == JournalRecord::Kind::result;
     return is_of_request && !gone->contains(record.request_id);
@@ -216,8 +227,7 @@ void RunJournal::cut(FutureStore& futures) {
   });
 }
 
-std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot,
-                                               const FutureStore& futures) {
+std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
   using Kind = JournalRecord::Kind;
   std::vector<JournalRecord> head = {created_};
   head.push_back({.kind = Kind::snapshot, .number = snapshot.next, .note = snapshot.name});
@@ -227,7 +237,7 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot,
   for (auto it = operations_.begin(); it != operations_.end();) {
     auto& [id, operation] = *it;
     if (snapshot.covered.contains(id)) operation.is_cut = true;
-    const auto outcome = operation.is_cut ? futures.outcome(id, kAskAgain) : nullptr;
+    const auto outcome = operation.is_cut ? parts_.futures->outcome(id, kAskAgain) : nullptr;
     if (outcome) {
       auto& record = head.emplace_back(record_of(id, *outcome));
       record.number = operation.number;

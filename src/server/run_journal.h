@@ -59,6 +59,7 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     std::shared_ptr<async::EventLoop> loop;
     std::shared_ptr<Executor> thread;
     std::filesystem::path folder;
+    const FutureStore* futures;  ///< Has the results that the log shall keep.
     JournalOptions options = {};
     Logger logger = {};
   };
@@ -73,8 +74,8 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void start(const std::string& request_id);
   /// It shall not be done again: from now on the journal has its result.
   void keep_result(const std::string& request_id, const Result<EncodedResult>& result);
-  /// Its result is in `futures`.
-  void finish(const std::string& request_id, FutureStore& futures);
+  /// Its result is in the store of futures.
+  void finish(const std::string& request_id);
   /// Requests of the log that have not been done again yet.
   [[nodiscard]] std::size_t to_replay() const noexcept { return replays_.size(); }
 
@@ -86,6 +87,9 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void discard();
 
   // ---- states
+  /// The state of a run that began as a checkpoint: when this ends, the run does not need that any
+  /// more.
+  async::Task<> write_first_state(LocalTrainer trainer);
   /// Right behind a call that leaves no gradients: writes the state if it is time to, or if
   /// `is_due`. `next` is the number of the next request. Yields what to tell `settle`.
   std::optional<std::string> begin_snapshot(const LocalTrainer& trainer,
@@ -93,7 +97,7 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
                                             std::int64_t next,
                                             bool is_due);
   /// Whether that call succeeded: if not, gradients are left and the state is of no use.
-  void settle(const std::optional<std::string>& snapshot, bool is_good, FutureStore& futures);
+  void settle(const std::optional<std::string>& snapshot, bool is_good);
   /// Writes the weights that the sampling session with this number draws from.
   void keep_sampler(const LocalTrainer& trainer,
                     const std::shared_ptr<async::Scope>& scope,
@@ -126,8 +130,8 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void snapshot_written(const std::string& name, const Result<void>& outcome);
   void sampler_written(std::int64_t number, const Result<void>& outcome);
   /// Cuts the log if there is a state for it.
-  void cut(FutureStore& futures);
-  std::vector<JournalRecord> head_of(const Snapshot& snapshot, const FutureStore& futures);
+  void cut();
+  std::vector<JournalRecord> head_of(const Snapshot& snapshot);
   void remove(std::vector<std::string> folders);
   void warn(std::string_view what, const Error& error) const;
 

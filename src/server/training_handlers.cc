@@ -100,14 +100,12 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
   co_return co_await std::move(encoding);
 }
 
-async::Task<EncodedResult> run_step(std::shared_ptr<Service> service,
-                                    std::shared_ptr<LiveRun> run,
-                                    OptimStepRequest request) {
+async::Task<EncodedResult> run_step(std::shared_ptr<LiveRun> run, OptimStepRequest request) {
   auto stepping = run->trainer().optim_step_async(request.optim_params);
   const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
   auto wait = async::until(std::move(stepping));
   const auto response = co_await wait;
-  run->settle(*service, snapshot, response.ok());
+  run->settle(snapshot, response.ok());
   if (!response.ok()) co_return response.error();
   TINKER_CO_TRY(std::string json, wire::encode_json(*response));
   co_return EncodedResult{.body = std::move(json)};
@@ -264,8 +262,8 @@ async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
                                   .type = "optim_step",
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
-  operation.work = [service = call.service, request](std::shared_ptr<LiveRun> self) {
-    return run_step(service, std::move(self), request);
+  operation.work = [request](std::shared_ptr<LiveRun> self) {
+    return run_step(std::move(self), request);
   };
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));

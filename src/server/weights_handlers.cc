@@ -177,7 +177,7 @@ async::Task<EncodedResult> run_load(std::shared_ptr<Service> service,
   const auto snapshot = run->begin_snapshot(number_after(request.seq_id), true);
   auto wait = async::until(std::move(loading));
   const auto loaded = co_await wait;
-  run->settle(*service, snapshot, loaded.ok());
+  run->settle(snapshot, loaded.ok());
   if (!loaded.ok()) co_return loaded.error();
   TINKER_CO_TRY(
       std::string json,

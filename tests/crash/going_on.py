@@ -76,6 +76,7 @@ class Killer(threading.Thread):
     def __init__(self, server: Server, kills: int, seed: int) -> None:
         super().__init__(daemon=True)
         self.server, self.kills, self.random = server, kills, random.Random(seed)
+        self.progress = threading.Event()  # the client has taken a step
         self.is_over = threading.Event()
         self.error: BaseException | None = None
 
@@ -83,8 +84,11 @@ class Killer(threading.Thread):
         try:
             for _ in range(self.kills):
                 self.server.wait_until_ready()
-                # Clients that were refused wait up to some seconds: now and then they get further.
-                time.sleep(self.random.uniform(0, self.random.choice([0.2, 1, 5])))
+                # Mostly while the client trains, now and then while the server still catches up.
+                if self.random.random() < 0.8:
+                    self.progress.clear()
+                    self.progress.wait(30)
+                time.sleep(self.random.uniform(0, 0.3))
                 self.server.kill()
                 time.sleep(self.random.uniform(0, 0.1))
                 self.server.start()
@@ -104,14 +108,14 @@ def datum(step: int, row: int) -> types.Datum:
     )
 
 
-def train(url: str, steps: int | None, go_on) -> dict:
-    """`steps` steps, or as long as `go_on()` says so and some more."""
+def train(url: str, steps: int | None, killer: Killer) -> dict:
+    """`steps` steps, or as long as there are kills and some more."""
     service = tinker.ServiceClient(base_url=url)
     trainer = service.create_lora_training_client(MODEL, rank=4, seed=7)
     losses, samples = [], []
     step = rest = 0
     while (step < steps) if steps is not None else (rest < STEPS_BEFORE_AN_END):
-        rest += not go_on()
+        rest += killer.is_over.is_set()
         gradients = trainer.forward_backward([datum(step, row) for row in range(3)], "cross_entropy")
         update = trainer.optim_step(types.AdamParams(learning_rate=1e-2))
         losses.append([list(output["logprobs"].data) for output in gradients.result().loss_fn_outputs])
@@ -128,6 +132,7 @@ def train(url: str, steps: int | None, go_on) -> dict:
             ).result()  # fmt: skip
             samples.append([list(sequence.tokens) for sequence in answer.sequences])
         step += 1
+        killer.progress.set()
     path = trainer.save_state("end").result().path
     return {"steps": step, "losses": losses, "samples": samples, "path": path}
 
@@ -144,7 +149,7 @@ def run(command: str, folder: pathlib.Path, kills: int, seed: int, steps: int | 
     killer = Killer(server, kills, seed)
     try:
         killer.start()
-        result = train(f"http://127.0.0.1:{server.port}", steps, lambda: not killer.is_over.is_set())
+        result = train(f"http://127.0.0.1:{server.port}", steps, killer)
         killer.join()
         if killer.error:
             raise killer.error
