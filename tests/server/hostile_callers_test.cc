@@ -17,7 +17,8 @@ using testing::RawHttp;
 using testing::RawResponse;
 
 bool is_open_to_all(std::string_view path) {
-  return path == "healthz" || path.starts_with("download/");
+  // Metrics on loopback, where these servers listen.
+  return path == "healthz" || path == "/metrics" || path.starts_with("download/");
 }
 
 class HostileKey : public HostileServer, public ::testing::WithParamInterface<std::string> {};

@@ -59,7 +59,7 @@ class HostileServer : public ::testing::Test {
     if (answer.status != 200 || !future.ok() || future->request_id.empty()) return answer;
     const std::string poll = R"({"request_id":")" + future->request_id + "\"}";
     do {
-      answer = post("retrieve_future", poll);
+      answer = ask("POST", "retrieve_future", poll, kAda, "Accept: application/x-protobuf\r\n");
     } while (answer.status == 408);
     return answer;
   }
