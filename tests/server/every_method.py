@@ -481,7 +481,7 @@ class Rest(Clients):
             if IS_NEW:
                 self.assert_matches("tml:organization:.+", answer.org_urn)
         else:
-            self.assert_refused(self.rest.whoami, "JWT")
+            self.assert_refused(lambda: self.rest.whoami().result(), "JWT")
         self.assertIsNotNone(self.rest.get_telemetry())
 
     def test_usage_is_counted(self):
