@@ -27,18 +27,20 @@ def check_sample(body, context_length):
 
 
 def draw(logprobs, params, rng):
-    ranked = sorted(range(VOCABULARY), key=lambda token: -logprobs[token])
     if params["temperature"] == 0:
-        return ranked[0]
-    weights = [math.exp((logprobs[token] - logprobs[ranked[0]]) / params["temperature"]) for token in ranked]
-    kept = params["top_k"] if params["top_k"] > 0 else VOCABULARY
-    share, total = 0.0, math.fsum(weights)
-    for i, weight in enumerate(weights):
-        if share >= params["top_p"] * total:
-            kept = min(kept, max(i, 1))
+        return max(range(VOCABULARY), key=logprobs.__getitem__)
+    top = max(logprobs)
+    weights = [math.exp((x - top) / params["temperature"]) for x in logprobs]
+    if params["top_k"] <= 0 and params["top_p"] >= 1:
+        return rng.choices(range(VOCABULARY), weights)[0]
+    ranked = sorted(range(VOCABULARY), key=lambda token: -weights[token])
+    kept, share, total = [], 0.0, math.fsum(weights)
+    for token in ranked[: params["top_k"] if params["top_k"] > 0 else VOCABULARY]:
+        if kept and share >= params["top_p"] * total:
             break
-        share += weight
-    return rng.choices(ranked[:kept], weights[:kept])[0]
+        kept.append(token)
+        share += weights[token]
+    return rng.choices(kept, [weights[token] for token in kept])[0]
 
 
 def is_stopped(tokens, stop):
