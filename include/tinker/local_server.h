@@ -29,7 +29,7 @@ struct ServedModel {
   /// What clients call it, "Qwen/Qwen3-8B". Several names may have one source.
   std::string name = {};
   /// A Hugging Face folder, a GGUF file, or "random:LAYERSxDIM,vocab=N" for a model of random
-  /// weights. Empty: `name` is looked up in the cache of the Python tools, then at the hub.
+  /// weights. Empty: `name` is looked up in the cache of the Python tools.
   std::string source = {};
   /// Folder or file of its tokenizer. Empty: the source's own, else the one that the hub's cache
   /// has for `name`.
