@@ -71,6 +71,9 @@ struct Error {
   /// With `predecessor_failed`: how that one failed, if it was sent; `category` is its own, too.
   std::optional<ErrorCode> cause = {};
 
+  /// An error with `ErrorCode::invalid_argument`: the caller's value cannot be used.
+  [[nodiscard]] static Error invalid_argument(std::string message);
+
   /// A copy with one more piece of context around it: "load config: no such file".
   [[nodiscard]] Error with_context(std::string_view what) const&;
   [[nodiscard]] Error with_context(std::string_view what) &&;

@@ -16,36 +16,34 @@ namespace {
 /// When to ask again while all probes are under way: nobody knows how long those take.
 constexpr nanoseconds kProbePause = std::chrono::seconds(1);
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 Result<void> validate(const CircuitBreakerOptions& options) {
   if (options.failure_threshold < 1) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("failure_threshold: expected 1 or more, found ", options.failure_threshold));
   }
   if (options.reset_timeout <= nanoseconds::zero()) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "reset_timeout: expected more than 0, found ", options.reset_timeout.count(), " ns"));
   }
   if (options.max_probes < 1) {
-    return invalid(base::concat("max_probes: expected 1 or more, found ", options.max_probes));
+    return Error::invalid_argument(
+        base::concat("max_probes: expected 1 or more, found ", options.max_probes));
   }
   if (const auto& rate = options.failure_rate) {
     const bool is_share = rate->threshold > 0 && rate->threshold <= 1;  // not so for NaN
     if (!is_share) {
-      return invalid(base::concat("failure_rate.threshold: expected above 0 and at most 1, found ",
-                                  rate->threshold));
+      return Error::invalid_argument(base::concat(
+          "failure_rate.threshold: expected above 0 and at most 1, found ", rate->threshold));
     }
     if (rate->min_calls < 1 || rate->calls < rate->min_calls) {
-      return invalid(base::concat("failure_rate: expected 1 <= min_calls <= calls, found ",
-                                  rate->min_calls,
-                                  " and ",
-                                  rate->calls));
+      return Error::invalid_argument(
+          base::concat("failure_rate: expected 1 <= min_calls <= calls, found ",
+                       rate->min_calls,
+                       " and ",
+                       rate->calls));
     }
     if (rate->window <= nanoseconds::zero()) {
-      return invalid(base::concat(
+      return Error::invalid_argument(base::concat(
           "failure_rate.window: expected more than 0, found ", rate->window.count(), " ns"));
     }
   }

@@ -55,6 +55,10 @@ ErrorCode error_code_for_status(int http_status) noexcept {
   }
 }
 
+Error Error::invalid_argument(std::string message) {
+  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
+}
+
 Error Error::with_context(std::string_view what) const& {
   return Error(*this).with_context(what);
 }

@@ -23,10 +23,6 @@ constexpr int kLockTries = 20;
 constexpr auto kLockPause = std::chrono::milliseconds(100);
 constexpr const char* kArchiveName = "archive";
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 /// Runs `f()` on the workers.
 template <typename F>
 auto on_workers(const std::shared_ptr<Download>& download, F f) {
@@ -343,10 +339,12 @@ Task<DownloadedCheckpoint> run_download(std::shared_ptr<Download> download) {
 
 Result<void> check_download(const DownloadOptions& options) {
   if (options.connections < 1 || options.connections > 64) {
-    return invalid(base::concat("connections: expected 1 to 64, found ", options.connections));
+    return Error::invalid_argument(
+        base::concat("connections: expected 1 to 64, found ", options.connections));
   }
   if (options.part_bytes < 1024) {
-    return invalid(base::concat("part_bytes: expected at least 1024, found ", options.part_bytes));
+    return Error::invalid_argument(
+        base::concat("part_bytes: expected at least 1024, found ", options.part_bytes));
   }
   return {};
 }

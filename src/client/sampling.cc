@@ -21,10 +21,6 @@ namespace {
 constexpr std::int64_t kIdsPerClone = 1'000'000'000;
 constexpr std::int64_t kLargePrompt = 65'536;  // estimated bytes
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 /// A copy learns its clone id before its first sample (R10.15): from the server, where that counts
 /// its clients, else by chance.
 Task<> join(std::shared_ptr<SamplingCore> core) {
@@ -190,10 +186,10 @@ Result<std::shared_ptr<SamplingCore>> make_sampling_core(
 
 Result<void> check_sampler(const SamplingSource& source, const SamplingClientOptions& options) {
   if (!source.model_path && !source.base_model) {
-    return invalid("nothing to sample from: expected model_path or base_model");
+    return Error::invalid_argument("nothing to sample from: expected model_path or base_model");
   }
   if (source.model_path && !source.model_path->starts_with("tinker://")) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("model_path: expected \"tinker://…\", found \"", *source.model_path, "\""));
   }
   return session::validate(options.retry);
@@ -235,26 +231,28 @@ Task<std::shared_ptr<SamplingCore>> open_sampler(std::shared_ptr<session::Holder
 Result<void> check_sample(const SampleRequest& request) {
   if (const auto& targets = request.target_prompt_logprobs) {
     if (targets->dtype() != TensorDtype::int64) {
-      return invalid("target_prompt_logprobs: expected int64, found float32");
+      return Error::invalid_argument("target_prompt_logprobs: expected int64, found float32");
     }
     if (!targets->shape() || targets->shape()->size() != 2) {
-      return invalid(base::concat("target_prompt_logprobs: expected a 2-D shape, found rank ",
-                                  targets->shape() ? targets->shape()->size() : 1));
+      return Error::invalid_argument(
+          base::concat("target_prompt_logprobs: expected a 2-D shape, found rank ",
+                       targets->shape() ? targets->shape()->size() : 1));
     }
     if (const auto valid = targets->validate(); !valid.ok()) {
       return Error(valid.error()).with_context("target_prompt_logprobs");
     }
   }
   if (request.prompt_alt_tokens_k < 0) {
-    return invalid(base::concat("prompt_alt_tokens_k: expected 0 or more, found ",
-                                request.prompt_alt_tokens_k));
+    return Error::invalid_argument(base::concat("prompt_alt_tokens_k: expected 0 or more, found ",
+                                                request.prompt_alt_tokens_k));
   }
   if (const auto last = request.prompt_logprobs_last_n) {
     if (*last < 1) {
-      return invalid(base::concat("prompt_logprobs_last_n: expected 1 or more, found ", *last));
+      return Error::invalid_argument(
+          base::concat("prompt_logprobs_last_n: expected 1 or more, found ", *last));
     }
     if (!request.prompt_logprobs.value_or(false)) {
-      return invalid("prompt_logprobs_last_n needs include_prompt_logprobs");
+      return Error::invalid_argument("prompt_logprobs_last_n needs include_prompt_logprobs");
     }
   }
   return {};

@@ -27,21 +27,19 @@ bool is_trained(const LoraShape& config, LoraGroup group) {
   return config.train_unembed;
 }
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const LoraLayout>> LoraLayout::create(const ModelConfig& model,
                                                              const LoraShape& config) {
   if (config.rank == 0 || config.rank > kMostRank)
-    return invalid(base::concat("rank is ", config.rank, "; expected 1 to ", kMostRank));
+    return Error::invalid_argument(
+        base::concat("rank is ", config.rank, "; expected 1 to ", kMostRank));
   if (!std::isfinite(config.alpha) || config.alpha <= 0) {
-    return invalid(base::concat("alpha is ", config.alpha, "; expected a positive number"));
+    return Error::invalid_argument(
+        base::concat("alpha is ", config.alpha, "; expected a positive number"));
   }
   if (!config.train_attn && !config.train_mlp && !config.train_unembed) {
-    return invalid(
+    return Error::invalid_argument(
         "train_attn, train_mlp and train_unembed are all false; expected at least one to be true");
   }
   auto out = std::make_shared<LoraLayout>();

@@ -40,10 +40,6 @@ constexpr std::string_view kStep = "step";
 constexpr std::array<PeftPrefix, 2> kMoments = {PeftPrefix{.text = "m."},
                                                 PeftPrefix{.text = "v.", .is_signed = false}};
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 bool is_there(const Path& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
@@ -55,7 +51,8 @@ Result<void> check_replaceable(const Path& folder) {
   std::error_code error;
   if (!is_there(folder)) return {};
   if (!fs::is_directory(folder, error))
-    return invalid(base::concat(folder.string(), " is there and no folder; it is not replaced"));
+    return Error::invalid_argument(
+        base::concat(folder.string(), " is there and no folder; it is not replaced"));
   std::vector<std::string> foreign;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry);
        entry.increment(error)) {
@@ -70,10 +67,11 @@ Result<void> check_replaceable(const Path& folder) {
                  .message = base::concat("list ", folder.string(), ": ", error.message())};
   }
   if (foreign.empty()) return {};
-  return invalid(base::concat(folder.string(),
-                              " holds ",
-                              *std::ranges::min_element(foreign),
-                              ", which is no file of a checkpoint; it is not replaced"));
+  return Error::invalid_argument(
+      base::concat(folder.string(),
+                   " holds ",
+                   *std::ranges::min_element(foreign),
+                   ", which is no file of a checkpoint; it is not replaced"));
 }
 
 /// A file that is open, and keeps what it held then.
@@ -106,23 +104,25 @@ struct OpenFiles {
 
 Result<OpenFiles> open_files(const Path& folder, CheckpointParts parts) {
   if (!is_there(folder / kConfig)) {
-    return invalid(base::concat(folder.string(), ": no checkpoint; there is no ", kConfig));
+    return Error::invalid_argument(
+        base::concat(folder.string(), ": no checkpoint; there is no ", kConfig));
   }
   if (!is_there(folder / kComplete)) {
-    return invalid(base::concat(folder.string(),
-                                ": there is no ",
-                                kComplete,
-                                "; whoever wrote it may have been interrupted"));
+    return Error::invalid_argument(base::concat(folder.string(),
+                                                ": there is no ",
+                                                kComplete,
+                                                "; whoever wrote it may have been interrupted"));
   }
   TINKER_TRY(auto config, OpenFile::open(folder / kConfig));
   TINKER_TRY(auto weights, OpenFile::open(folder / kWeights));
   OpenFiles out = {.config = std::move(config), .weights = std::move(weights), .optimizer = {}};
   if (parts == CheckpointParts::weights) return out;
   if (!is_there(folder / kOptimizer)) {
-    return invalid(base::concat(folder.string(),
-                                ": there is no ",
-                                kOptimizer,
-                                "; it can be loaded without the optimizer's state"));
+    return Error::invalid_argument(
+        base::concat(folder.string(),
+                     ": there is no ",
+                     kOptimizer,
+                     "; it can be loaded without the optimizer's state"));
   }
   TINKER_TRY(out.optimizer, OpenFile::open(folder / kOptimizer));
   return out;
@@ -178,7 +178,8 @@ Result<void> write_optimizer(const Path& path,
 
 Result<std::string_view> metadata_of(const Safetensors& file, std::string_view name) {
   const auto found = file.metadata().find(name);
-  if (found == file.metadata().end()) return invalid(base::concat("no metadata '", name, "'"));
+  if (found == file.metadata().end())
+    return Error::invalid_argument(base::concat("no metadata '", name, "'"));
   return std::string_view(found->second);
 }
 
@@ -189,7 +190,7 @@ Result<std::int64_t> step_in(const Safetensors& file) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
   if (error == std::errc() && end == text.data() + text.size() && step >= 0 && step <= kMost)
     return step;
-  return invalid(
+  return Error::invalid_argument(
       base::concat("metadata '", kStep, "' is '", text, "', expected a number from 0 to ", kMost));
 }
 
@@ -252,7 +253,7 @@ Result<OptimizerState> read_optimizer_state(std::string_view bytes, const LoraLa
   TINKER_TRY(const auto step, step_in(file));
   const bool is_adam = family == family_of(AdamState());
   if (!is_adam && family != family_of(MuonState())) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("metadata '", kFamily, "' is '", family, "', expected adamw or muon"));
   }
   const std::size_t count = step == 0 ? 0 : (is_adam ? 2 : 1);
@@ -267,7 +268,8 @@ Result<OptimizerState> read_optimizer_state(std::string_view bytes, const LoraLa
 
 Result<void> check_same_shape(const LoraShape& found, const LoraShape& expected) {
   const auto refuse = [](std::string_view name, const auto& value, const auto& wanted) {
-    return invalid(base::concat(name, " is ", value, "; expected ", wanted, ", as in this run"));
+    return Error::invalid_argument(
+        base::concat(name, " is ", value, "; expected ", wanted, ", as in this run"));
   };
   if (found.rank != expected.rank) return refuse("rank", found.rank, expected.rank);
   if (found.alpha != expected.alpha) return refuse("alpha", found.alpha, expected.alpha);

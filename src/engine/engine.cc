@@ -20,13 +20,10 @@ namespace {
 
 constexpr std::size_t kMostThreads = 1024;
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 Result<void> check_weight(std::string_view name, double weight) {
   if (weight > 0 && std::isfinite(weight)) return {};
-  return invalid(base::concat(name, " is ", weight, "; expected a positive number"));
+  return Error::invalid_argument(
+      base::concat(name, " is ", weight, "; expected a positive number"));
 }
 
 SampleRequest request_of(ModelInput prompt, SamplingParams params, SampleOptions options) {
@@ -99,7 +96,7 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
       options.precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16;
   const auto& kernels = engine::kernels_of(path, precision);
   if (options.threads > kMostThreads) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("threads is ", options.threads, "; expected at most ", kMostThreads));
   }
   TINKER_TRY(check_weight("training_weight", options.training_weight));
@@ -147,7 +144,8 @@ Future<LocalTrainer> Engine::create_trainer_async() const {
 Future<LocalTrainer> Engine::create_trainer_async(LoraConfig config) const {
   using Made = Future<LocalTrainer>;
   if (config.rank < 1)
-    return Made::ready(invalid(base::concat("rank is ", config.rank, "; expected at least 1")));
+    return Made::ready(
+        Error::invalid_argument(base::concat("rank is ", config.rank, "; expected at least 1")));
   auto layout = engine::LoraLayout::create(core_->model().config(),
                                            {.rank = static_cast<std::size_t>(config.rank),
                                             .train_attn = config.train_attn,
@@ -219,7 +217,7 @@ Future<void> Engine::export_merged_async(AdapterSnapshot from,
                 folder = std::move(folder)]() -> Result<void> {
     TINKER_TRY(const auto base, engine::ModelFiles::open(source));
     if (base.config() != compute->model->config())
-      return invalid(source.string() + " is no longer the model that was loaded");
+      return Error::invalid_argument(source.string() + " is no longer the model that was loaded");
     // Threads of its own, so that others may compute with those of the engine.
     engine::ThreadPool threads(compute->threads->size());
     return engine::write_merged_model(

@@ -12,10 +12,6 @@
 namespace tinker::engine {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 std::span<const std::string_view> settings_of(LossFn kind) {
   static constexpr std::array<std::string_view, 2> kClip = {"clip_low_threshold",
                                                             "clip_high_threshold"};
@@ -38,8 +34,9 @@ Result<double> setting(LossFn kind,
   const auto* number = std::get_if<double>(&found->second);
   if (number == nullptr || std::isnan(*number)) {
     const auto* text = std::get_if<std::string>(&found->second);
-    return invalid(std::string(to_string(kind)) + ": loss_fn_config." + std::string(name) + " is " +
-                   (text == nullptr ? "nan" : "'" + *text + "'") + "; expected a number");
+    return Error::invalid_argument(
+        std::string(to_string(kind)) + ": loss_fn_config." + std::string(name) + " is " +
+        (text == nullptr ? "nan" : "'" + *text + "'") + "; expected a number");
   }
   return *number;
 }
@@ -93,7 +90,7 @@ Result<TokenLoss> TokenLoss::create(LossFn kind, const LossFnConfig& config) {
   const auto known = settings_of(kind);
   for (const auto& [name, value] : config) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         to_string(kind), ": no setting '", name, "'; it has ", tinker::detail::list_names(known)));
   }
   const bool is_cispo = kind == LossFn::cispo;
@@ -101,7 +98,7 @@ Result<TokenLoss> TokenLoss::create(LossFn kind, const LossFnConfig& config) {
   TINKER_TRY(const double high, setting(kind, config, "clip_high_threshold", is_cispo ? 4.0 : 1.2));
   TINKER_TRY(const double beta, setting(kind, config, "beta", 0.05));
   if (low > high) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         to_string(kind), ": clip_low_threshold ", low, " is above clip_high_threshold ", high));
   }
   return TokenLoss(kind, low, high, beta);

@@ -35,10 +35,6 @@ constexpr std::array<std::string_view, 9> kCopied = {"tokenizer.json",
                                                      "chat_template.jinja",
                                                      "generation_config.json"};
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 /// Rows of base + adapter, tensor by tensor.
 class Merger {
  public:
@@ -105,7 +101,7 @@ Result<void> check(const Path& folder, const MergedModel& merged) {
   TINKER_TRY(check_new_folder(folder));
   if (merged.adapter == nullptr) return {};
   if (merged.adapter->layout().fits(merged.base.config())) return {};
-  return invalid("the adapter is that of another model");
+  return Error::invalid_argument("the adapter is that of another model");
 }
 
 Result<void> copy_tokenizer(const Path& source, const base::AtomicFolder& folder) {

@@ -15,10 +15,6 @@ namespace {
 using Tensor = formats::Safetensors::Tensor;
 using Dtype = formats::Safetensors::Dtype;
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 std::string shape_text(std::span<const std::uint64_t> shape) {
   std::string out;
   for (const auto size : shape) out += (out.empty() ? "" : ", ") + std::to_string(size);
@@ -59,14 +55,15 @@ Result<const Tensor*> find(const formats::Safetensors& file,
   const auto* found = file.find(name);
   if (found == nullptr && factor.name.starts_with("lm_head."))
     found = file.find(base::concat(prefix, kRoot, "model.", factor.name));
-  if (found == nullptr) return invalid(name + ": the file has no such tensor");
+  if (found == nullptr) return Error::invalid_argument(name + ": the file has no such tensor");
   if (found->shape != expected) {
-    return invalid(found->name + ": its shape is " + shape_text(found->shape) + "; expected " +
-                   shape_text(expected));
+    return Error::invalid_argument(found->name + ": its shape is " + shape_text(found->shape) +
+                                   "; expected " + shape_text(expected));
   }
   if (found->dtype != Dtype::f32 && found->dtype != Dtype::bf16 && found->dtype != Dtype::f16) {
-    return invalid(found->name + ": its type is " + std::string(to_string(found->dtype)) +
-                   "; expected F32, BF16 or F16");
+    return Error::invalid_argument(found->name + ": its type is " +
+                                   std::string(to_string(found->dtype)) +
+                                   "; expected F32, BF16 or F16");
   }
   return found;
 }
@@ -95,13 +92,13 @@ Result<void> check_numbers(const Tensor& tensor, std::size_t count, bool is_sign
   for (std::size_t i = 0; i < count; ++i) {
     const float value = element(tensor, i);
     if (std::isfinite(value) && (is_signed || value >= 0)) continue;
-    return invalid(base::concat(tensor.name,
-                                ": its number ",
-                                i,
-                                " is ",
-                                value,
-                                "; expected a finite one",
-                                is_signed ? "" : " of at least 0"));
+    return Error::invalid_argument(base::concat(tensor.name,
+                                                ": its number ",
+                                                i,
+                                                " is ",
+                                                value,
+                                                "; expected a finite one",
+                                                is_signed ? "" : " of at least 0"));
   }
   return {};
 }
@@ -137,7 +134,8 @@ Result<std::vector<Floats>> read_peft_tensors(const formats::Safetensors& file,
     found.push_back(std::move(factors));
   }
   for (const auto& tensor : file.tensors()) {
-    if (!used.contains(&tensor)) return invalid(tensor.name + ": the model has no such adapter");
+    if (!used.contains(&tensor))
+      return Error::invalid_argument(tensor.name + ": the model has no such adapter");
   }
   std::vector<Floats> out;
   for (std::size_t i = 0; i < prefixes.size(); ++i) {

@@ -11,10 +11,6 @@ namespace {
 
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 }  // namespace
 
 Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
@@ -24,24 +20,30 @@ Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
   const auto& asked = request->asked;
   const auto& params = asked.sampling_params;
   if (job.adapter != nullptr && !job.adapter->fits(*model_))
-    return invalid("the adapter is that of another model, precision or kind of kernels");
+    return Error::invalid_argument(
+        "the adapter is that of another model, precision or kind of kernels");
   if (asked.num_samples < 1)
-    return invalid(base::concat("num_samples is ", asked.num_samples, "; expected at least 1"));
+    return Error::invalid_argument(
+        base::concat("num_samples is ", asked.num_samples, "; expected at least 1"));
   if (!(params.temperature >= 0) || !std::isfinite(params.temperature))
-    return invalid(base::concat("temperature is ", params.temperature, "; expected at least 0"));
+    return Error::invalid_argument(
+        base::concat("temperature is ", params.temperature, "; expected at least 0"));
   if (params.top_k < -1)
-    return invalid(base::concat("top_k is ", params.top_k, "; expected -1 or more"));
+    return Error::invalid_argument(
+        base::concat("top_k is ", params.top_k, "; expected -1 or more"));
   const bool is_share = params.top_p > 0 && params.top_p <= 1;  // not a number is none
   if (!is_share)
-    return invalid(base::concat("top_p is ", params.top_p, "; expected 0 < top_p <= 1"));
+    return Error::invalid_argument(
+        base::concat("top_p is ", params.top_p, "; expected 0 < top_p <= 1"));
   if (params.max_tokens && *params.max_tokens < 1)
-    return invalid(base::concat("max_tokens is ", *params.max_tokens, "; expected at least 1"));
+    return Error::invalid_argument(
+        base::concat("max_tokens is ", *params.max_tokens, "; expected at least 1"));
   TINKER_TRY(request->prompt, asked.prompt.to_tokens());
   const auto& prompt = request->prompt;
-  if (prompt.empty()) return invalid("the prompt has no tokens");
+  if (prompt.empty()) return Error::invalid_argument("the prompt has no tokens");
   for (const auto token : prompt) {
     if (token < 0 || std::cmp_greater_equal(token, config.vocab_size)) {
-      return invalid(
+      return Error::invalid_argument(
           base::concat("the prompt has token ", token, "; expected 0 to ", config.vocab_size - 1));
     }
   }
@@ -67,11 +69,11 @@ Result<void> Sampler::read_length(Request& request) const {
   const std::size_t prompt = request.prompt.size();
   const std::size_t cached = pages_.limit() * kKeyBlock;
   if (prompt >= config.context_length) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "the prompt has ", prompt, " tokens; the model has a context of ", config.context_length));
   }
   if (prompt >= cached) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "the prompt has ", prompt, " tokens; the cache of this engine holds ", cached));
   }
   const std::size_t room = config.context_length - prompt;
@@ -82,10 +84,10 @@ Result<void> Sampler::read_length(Request& request) const {
   }
   request.most_tokens = std::min(room, static_cast<std::size_t>(*most));
   if (prompt + request.most_tokens > cached) {
-    return invalid(base::concat("prompt and max_tokens are ",
-                                prompt + request.most_tokens,
-                                " tokens; the cache of this engine holds ",
-                                cached));
+    return Error::invalid_argument(base::concat("prompt and max_tokens are ",
+                                                prompt + request.most_tokens,
+                                                " tokens; the cache of this engine holds ",
+                                                cached));
   }
   return {};
 }
@@ -106,9 +108,10 @@ Result<void> Sampler::read_stops(Request& request) const {
   }
   for (std::size_t i = 0; i < request.stop_strings.size(); ++i) {
     if (request.stop_strings[i].empty())
-      return invalid(base::concat("stop string ", i, " is empty"));
+      return Error::invalid_argument(base::concat("stop string ", i, " is empty"));
     if (!options_.token_bytes)
-      return invalid("stop strings need a tokenizer, and this engine was given none");
+      return Error::invalid_argument(
+          "stop strings need a tokenizer, and this engine was given none");
   }
   return {};
 }
@@ -121,7 +124,8 @@ Result<void> Sampler::check_answer(const Request& request) const {
                                 std::pair("topk_sample_logprobs", asked.topk_sample_logprobs),
                                 std::pair("prompt_alt_tokens_k", asked.prompt_alt_tokens_k)}) {
     if (k >= 0 && std::cmp_less_equal(k, model_->config().vocab_size)) continue;
-    return invalid(base::concat(name, " is ", k, "; expected 0 to ", model_->config().vocab_size));
+    return Error::invalid_argument(
+        base::concat(name, " is ", k, "; expected 0 to ", model_->config().vocab_size));
   }
   const auto prompt = static_cast<double>(request.prompt.size());
   const auto drawn = static_cast<double>(request.most_tokens);
@@ -135,12 +139,13 @@ Result<void> Sampler::check_answer(const Request& request) const {
   const auto limit = static_cast<double>(options_.answer_bytes);
   if (needed <= limit) return {};
   constexpr double kMiB = 1 << 20U;
-  return invalid(base::concat("num_samples ",
-                              asked.num_samples,
-                              ", max_tokens and numbers of logprobs allow for an answer of ",
-                              std::ceil(needed / kMiB),
-                              " MiB; expected at most ",
-                              std::floor(limit / kMiB)));
+  return Error::invalid_argument(
+      base::concat("num_samples ",
+                   asked.num_samples,
+                   ", max_tokens and numbers of logprobs allow for an answer of ",
+                   std::ceil(needed / kMiB),
+                   " MiB; expected at most ",
+                   std::floor(limit / kMiB)));
 }
 
 Result<void> Sampler::read_scores(Request& request) const {
@@ -151,7 +156,8 @@ Result<void> Sampler::read_scores(Request& request) const {
   if (asked.prompt_logprobs_last_n) {
     const auto last = *asked.prompt_logprobs_last_n;
     if (last < 1)
-      return invalid(base::concat("prompt_logprobs_last_n is ", last, "; expected at least 1"));
+      return Error::invalid_argument(
+          base::concat("prompt_logprobs_last_n is ", last, "; expected at least 1"));
     if (std::cmp_less(last, n))
       request.first_scored = std::max(request.first_scored, n - static_cast<std::size_t>(last));
   }
@@ -180,28 +186,28 @@ Result<void> Sampler::read_targets(Request& request, const TensorData& targets) 
   const auto& shape = targets.shape();
   if (targets.dtype() != TensorDtype::int64 || !shape || shape->size() != 2 ||
       (*shape)[0] != rows) {
-    return invalid(base::concat("target_prompt_logprobs must be int64 of shape [",
-                                rows,
-                                ", K], a row for each prompt token but the first"));
+    return Error::invalid_argument(base::concat("target_prompt_logprobs must be int64 of shape [",
+                                                rows,
+                                                ", K], a row for each prompt token but the first"));
   }
   // Before it is written out: a few numbers may stand for many cells.
   const std::int64_t columns = (*shape)[1];
   const auto most = static_cast<std::int64_t>(options_.answer_bytes / sizeof(std::int64_t));
   if (columns > vocabulary || columns * rows > most) {
-    return invalid(base::concat("target_prompt_logprobs has shape [",
-                                rows,
-                                ", ",
-                                columns,
-                                "]; expected at most ",
-                                vocabulary,
-                                " columns and ",
-                                most,
-                                " cells"));
+    return Error::invalid_argument(base::concat("target_prompt_logprobs has shape [",
+                                                rows,
+                                                ", ",
+                                                columns,
+                                                "]; expected at most ",
+                                                vocabulary,
+                                                " columns and ",
+                                                most,
+                                                " cells"));
   }
   TINKER_TRY(const auto dense, targets.to_dense(-1));
   for (const auto id : dense.ints()) {
     if (id < -1 || id >= vocabulary) {
-      return invalid(
+      return Error::invalid_argument(
           base::concat("target_prompt_logprobs has ", id, "; expected -1 or a token of the model"));
     }
     request.targets.push_back(id);

@@ -10,10 +10,6 @@
 namespace tinker::engine {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 /// A copy of gradients, which are put back unless all went well.
 class Restore {
  public:
@@ -67,18 +63,18 @@ Result<void> Trainer::check(std::span<const ScoredSequence> sequences) const {
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const auto& sequence = sequences[i];
     const std::string where = "datum " + std::to_string(i) + ": ";
-    if (sequence.tokens.empty()) return invalid(where + "it has no tokens");
+    if (sequence.tokens.empty()) return Error::invalid_argument(where + "it has no tokens");
     if (sequence.tokens.size() > config.context_length) {
-      return invalid(where + std::to_string(sequence.tokens.size()) +
-                     " tokens; the model has a context of " +
-                     std::to_string(config.context_length));
+      return Error::invalid_argument(where + std::to_string(sequence.tokens.size()) +
+                                     " tokens; the model has a context of " +
+                                     std::to_string(config.context_length));
     }
     for (const auto& [name, ids] :
          {std::pair("token ", &sequence.tokens), std::pair("target ", &sequence.targets)}) {
       for (const auto id : *ids) {
         if (id >= 0 && std::cmp_less(id, config.vocab_size)) continue;
-        return invalid(where + name + std::to_string(id) + "; expected 0 to " +
-                       std::to_string(config.vocab_size - 1));
+        return Error::invalid_argument(where + name + std::to_string(id) + "; expected 0 to " +
+                                       std::to_string(config.vocab_size - 1));
       }
     }
   }
@@ -331,9 +327,10 @@ Result<void> Trainer::check_gradients(const Adapter& adapter,
   const auto bad = std::ranges::find(is_bad, 1);
   if (bad == is_bad.end()) return {};
   const auto& name = modules[static_cast<std::size_t>(bad - is_bad.begin())].name;
-  return invalid("the gradient of " + std::string(name) +
-                 " is not finite: the loss or its derivatives are too large; this call changed "
-                 "nothing");
+  return Error::invalid_argument(
+      "the gradient of " + std::string(name) +
+      " is not finite: the loss or its derivatives are too large; this call changed "
+      "nothing");
 }
 
 void Trainer::begin(const Adapter* adapter, std::span<const ScoredSequence> sequences) {

@@ -32,10 +32,6 @@ std::int64_t id_of(std::string_view fingerprint) {
 Error refuse(std::string_view why) {
   return {.code = ErrorCode::unauthenticated, .message = std::string(why)};
 }
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 }  // namespace
 
 struct Access::Parts {
@@ -63,7 +59,7 @@ struct Access::Parts {
     const auto id = id_of(fingerprint);
     for (const Key& other : keys) {
       if (other.caller.key_id == id) {
-        return invalid(base::concat("the key is also one of ", other.caller.name));
+        return Error::invalid_argument(base::concat("the key is also one of ", other.caller.name));
       }
     }
     keys.push_back({.fingerprint = std::move(fingerprint), .caller = caller_named(key.owner, id)});
@@ -95,7 +91,7 @@ struct Access::Parts {
 
 Result<Access> Access::create(const std::vector<ServedKey>& keys, std::string_view secret) {
   if (secret.size() != kSecretBytes) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "the server's secret has ", secret.size(), " bytes instead of ", kSecretBytes));
   }
   auto parts = std::make_shared<Parts>();

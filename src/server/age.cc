@@ -20,10 +20,6 @@ constexpr std::size_t kFileNonceBytes = 16;
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10U;
 constexpr std::size_t kSealedChunkBytes = kChunkBytes + crypto::kTagBytes;
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 Result<std::string> payload_key(std::string_view file_key, std::string_view nonce) {
   return crypto::hkdf_sha256({.key = file_key, .salt = nonce, .info = "payload"});
 }
@@ -61,9 +57,10 @@ AgeEncryptor& AgeEncryptor::operator=(AgeEncryptor&&) noexcept = default;
 AgeEncryptor::~AgeEncryptor() = default;
 
 Result<AgeEncryptor> AgeEncryptor::create(std::span<const std::string> recipients) {
-  if (recipients.empty()) return invalid("an age file needs a recipient, \"age1...\"");
+  if (recipients.empty())
+    return Error::invalid_argument("an age file needs a recipient, \"age1...\"");
   if (recipients.size() > kMaxRecipients) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "an age file has at most ", kMaxRecipients, " recipients, not ", recipients.size()));
   }
   std::vector<std::string> public_keys;
@@ -111,7 +108,9 @@ Result<std::string> age_decrypt(std::string_view file, const Secret& identity) {
   TINKER_TRY(const std::string secret_key, parse_age_identity(identity));
   TINKER_TRY(const AgeHeader header, open_age_header(file, secret_key));
   std::string_view rest = file.substr(header.size);
-  const auto damaged = [] { return invalid("the age file is damaged or cut short"); };
+  const auto damaged = [] {
+    return Error::invalid_argument("the age file is damaged or cut short");
+  };
   if (rest.size() < kFileNonceBytes) return damaged();
   TINKER_TRY(const std::string key, payload_key(header.file_key, rest.substr(0, kFileNonceBytes)));
   rest.remove_prefix(kFileNonceBytes);

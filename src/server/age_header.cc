@@ -38,11 +38,8 @@ struct Stanza {
   std::string body = {};
 };
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
 Error unreadable(std::string_view why) {
-  return invalid(base::concat("not a whole age file: ", why));
+  return Error::invalid_argument(base::concat("not a whole age file: ", why));
 }
 
 std::string to_raw_base64(std::string_view bytes) {
@@ -147,7 +144,7 @@ Result<std::optional<std::string>> unwrap(const Stanza& stanza, std::string_view
 Result<std::string> find_file_key(const std::vector<Stanza>& stanzas, std::string_view secret_key) {
   const auto is_scrypt = [](const Stanza& stanza) { return stanza.arguments[0] == "scrypt"; };
   if (std::ranges::any_of(stanzas, is_scrypt)) {
-    return invalid("the age file is for a passphrase, not for X25519 keys");
+    return Error::invalid_argument("the age file is for a passphrase, not for X25519 keys");
   }
   std::optional<std::string> found;
   for (const Stanza& stanza : stanzas) {
@@ -155,7 +152,7 @@ Result<std::string> find_file_key(const std::vector<Stanza>& stanzas, std::strin
     TINKER_TRY(auto file_key, unwrap(stanza, secret_key));
     if (file_key && !found) found = std::move(file_key);
   }
-  if (!found) return invalid("the age file is not for this key");
+  if (!found) return Error::invalid_argument("the age file is not for this key");
   return *std::move(found);
 }
 
@@ -164,10 +161,10 @@ Result<std::string> find_file_key(const std::vector<Stanza>& stanzas, std::strin
 Result<std::string> parse_age_recipient(std::string_view text) {
   constexpr std::string_view kSupported = "X25519 keys (\"age1...\") are supported";
   if (http::ascii::to_lower(text).starts_with("age-secret-key-")) {
-    return invalid("a recipient is a secret key; give its public key, \"age1...\"");
+    return Error::invalid_argument("a recipient is a secret key; give its public key, \"age1...\"");
   }
   const auto refuse = [text](std::string_view why) {
-    return invalid(base::concat("recipient ", base::quoted(text), ": ", why));
+    return Error::invalid_argument(base::concat("recipient ", base::quoted(text), ": ", why));
   };
   if (text.starts_with("ssh-") || text.starts_with("ecdsa-") || text.starts_with("sk-")) {
     return refuse(base::concat("SSH keys are not supported; ", kSupported));
@@ -183,9 +180,10 @@ Result<std::string> parse_age_recipient(std::string_view text) {
 
 Result<std::string> parse_age_identity(const Secret& identity) {
   auto key = from_bech32(identity.expose());
-  if (!key) return invalid(base::concat("unreadable age identity: ", key.error().message));
+  if (!key)
+    return Error::invalid_argument(base::concat("unreadable age identity: ", key.error().message));
   if (key->prefix != kIdentityPrefix || key->bytes.size() != crypto::kKeyBytes) {
-    return invalid("unreadable age identity: expected \"AGE-SECRET-KEY-1...\"");
+    return Error::invalid_argument("unreadable age identity: expected \"AGE-SECRET-KEY-1...\"");
   }
   return std::move(key->bytes);
 }
@@ -207,7 +205,7 @@ Result<std::string> make_age_header(std::string_view file_key,
 
 Result<AgeHeader> open_age_header(std::string_view file, std::string_view secret_key) {
   if (file.starts_with("-----BEGIN AGE")) {
-    return invalid("the age file is armored; only the binary form is read");
+    return Error::invalid_argument("the age file is armored; only the binary form is read");
   }
   std::string_view rest = file;
   if (!rest.starts_with(kVersionLine))

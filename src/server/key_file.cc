@@ -25,10 +25,6 @@ constexpr std::size_t kMaxKey = 256;
 constexpr std::size_t kMaxOwner = 64;
 constexpr std::size_t kMaxFile = std::size_t{1} << 20U;
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 bool may_be_in_owner(char c) noexcept {
   return ascii::is_alnum(c) || std::string_view("._-@").find(c) != std::string_view::npos;
 }
@@ -54,7 +50,7 @@ std::string_view without_comment(std::string_view line) {
 Result<ServedKey> parse_line(std::string_view line) {
   const auto owner = take_word(line);
   const auto key = take_word(line);
-  if (key.empty() || !line.empty()) return invalid("expected \"OWNER KEY\"");
+  if (key.empty() || !line.empty()) return Error::invalid_argument("expected \"OWNER KEY\"");
   ServedKey out = {.owner = std::string(owner), .key = Secret(std::string(key))};
   TINKER_TRY(check_key(out));
   return out;
@@ -62,16 +58,17 @@ Result<ServedKey> parse_line(std::string_view line) {
 
 Result<void> check_mode(const struct stat& info, const std::string& path) {
   if (!S_ISREG(info.st_mode))
-    return invalid(base::concat("key file ", path, ": not a regular file"));
+    return Error::invalid_argument(base::concat("key file ", path, ": not a regular file"));
   if ((info.st_mode & (S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH)) == 0) return {};
   std::array<char, 8> mode = {};
   std::to_chars(mode.data(), mode.data() + mode.size(), info.st_mode & 0777U, 8);
-  return invalid(base::concat("key file ",
-                              path,
-                              ": others than its owner can read or write it (mode 0",
-                              mode.data(),
-                              "); run: chmod 600 ",
-                              path));
+  return Error::invalid_argument(
+      base::concat("key file ",
+                   path,
+                   ": others than its owner can read or write it (mode 0",
+                   mode.data(),
+                   "); run: chmod 600 ",
+                   path));
 }
 
 }  // namespace
@@ -79,20 +76,23 @@ Result<void> check_mode(const struct stat& info, const std::string& path) {
 Result<void> check_key(const ServedKey& key) {
   const std::string_view owner = key.owner;
   const std::string_view text = key.key.expose();
-  if (owner.starts_with(kKeyPrefix)) return invalid("the owner looks like a key; it comes first");
+  if (owner.starts_with(kKeyPrefix))
+    return Error::invalid_argument("the owner looks like a key; it comes first");
   if (owner.empty() || owner.size() > kMaxOwner || !std::ranges::all_of(owner, may_be_in_owner)) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "an owner is 1 to ", kMaxOwner, " letters, digits, '.', '_', '-' or '@' of ASCII"));
   }
   if (!text.starts_with(kKeyPrefix)) {
-    return invalid(base::concat("the key does not begin with \"", kKeyPrefix, "\""));
+    return Error::invalid_argument(
+        base::concat("the key does not begin with \"", kKeyPrefix, "\""));
   }
   if (text.size() < kMinKey || text.size() > kMaxKey) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "the key has ", text.size(), " characters instead of ", kMinKey, " to ", kMaxKey));
   }
   if (!std::ranges::all_of(text, may_be_in_key)) {
-    return invalid("the key has other characters than letters, digits and \"._-~+/=\"");
+    return Error::invalid_argument(
+        "the key has other characters than letters, digits and \"._-~+/=\"");
   }
   return {};
 }
@@ -109,12 +109,13 @@ Result<std::vector<ServedKey>> parse_key_file(std::string_view text) {
     if (!key) return std::move(key).error().with_context(base::concat("line ", number));
     const auto [found, is_new] = lines.emplace(key->key.expose(), number);
     if (!is_new) {
-      return invalid(base::concat("the key is that of line ", found->second))
+      return Error::invalid_argument(base::concat("the key is that of line ", found->second))
           .with_context(base::concat("line ", number));
     }
     keys.push_back(*std::move(key));
   }
-  if (keys.empty()) return invalid("there is no key in it; a line is \"OWNER KEY\"");
+  if (keys.empty())
+    return Error::invalid_argument("there is no key in it; a line is \"OWNER KEY\"");
   return keys;
 }
 
@@ -134,7 +135,8 @@ Result<std::vector<ServedKey>> read_key_file(const std::filesystem::path& file) 
     if (piece.empty()) break;
     text += piece;
     if (text.size() > kMaxFile) {
-      return invalid(base::concat("key file ", path, ": more than ", kMaxFile, " bytes"));
+      return Error::invalid_argument(
+          base::concat("key file ", path, ": more than ", kMaxFile, " bytes"));
     }
   }
   auto keys = parse_key_file(text);

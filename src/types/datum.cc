@@ -12,14 +12,10 @@
 namespace tinker {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 Result<void> validate_input(std::string_view name, const TensorData& tensor) {
   const auto expected = loss_input_dtype(name);
   if (expected && tensor.dtype() != *expected) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("expected ", to_string(*expected), ", found ", to_string(tensor.dtype())));
   }
   return tensor.validate();
@@ -31,21 +27,23 @@ Result<void> validate_spans(std::span<const ProvenanceSpan> spans,
   std::int64_t covered = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const auto& span = spans[i];
-    if (span.sequence_id.empty()) return invalid(base::concat("span ", i, " has no sequence_id"));
+    if (span.sequence_id.empty())
+      return Error::invalid_argument(base::concat("span ", i, " has no sequence_id"));
     if (span.offset < 0 || span.length < 0) {
-      return invalid(base::concat("expected offset and length of at least 0 in span ",
-                                  i,
-                                  ", found ",
-                                  span.offset,
-                                  " and ",
-                                  span.length));
+      return Error::invalid_argument(
+          base::concat("expected offset and length of at least 0 in span ",
+                       i,
+                       ", found ",
+                       span.offset,
+                       " and ",
+                       span.length));
     }
     if (__builtin_add_overflow(covered, span.length, &covered)) {
-      return invalid("the spans cover more than 64 bits can count");
+      return Error::invalid_argument("the spans cover more than 64 bits can count");
     }
   }
   if (length && covered != *length) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("expected spans that cover ", *length, " positions, found ", covered));
   }
   return {};
@@ -63,7 +61,7 @@ std::optional<std::int64_t> target_length(const NamedTensors& inputs) {
 Result<TensorData::Values> convert(std::string_view name, std::span<const double> values) {
   const auto dtype = loss_input_dtype(name);
   if (!dtype) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "unknown loss input '", name, "': give a TensorData, its dtype cannot be known"));
   }
   if (*dtype == TensorDtype::float32) {
@@ -76,7 +74,8 @@ Result<TensorData::Values> convert(std::string_view name, std::span<const double
   ints.reserve(values.size());
   for (const double value : values) {
     if (std::isnan(value) || value < -0x1.0p63 || value >= 0x1.0p63) {
-      return invalid(base::concat(name, ": expected integers of 64 bits, found ", value));
+      return Error::invalid_argument(
+          base::concat(name, ": expected integers of 64 bits, found ", value));
     }
     ints.push_back(static_cast<std::int64_t>(value));
   }
@@ -119,7 +118,7 @@ Result<TensorData> make_loss_input(std::string_view name,
   flat.reserve(rows.size() * columns);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].size() != columns) {
-      return invalid(base::concat(
+      return Error::invalid_argument(base::concat(
           name, ": expected rows of ", columns, " values, found ", rows[i].size(), " in row ", i));
     }
     flat.insert(flat.end(), rows[i].begin(), rows[i].end());
@@ -147,12 +146,12 @@ Result<Datum> Datum::episode(const ModelInput& prompt,
                              float advantage) {
   auto tokens = prompt.to_tokens();
   if (!tokens) return std::move(tokens).error().with_context("prompt");
-  if (tokens->empty()) return invalid("prompt: expected at least one token");
+  if (tokens->empty()) return Error::invalid_argument("prompt: expected at least one token");
   if (sequence.logprobs.size() != sequence.tokens.size()) {
-    return invalid(base::concat("sequence: expected ",
-                                sequence.tokens.size(),
-                                " logprobs, one per token, found ",
-                                sequence.logprobs.size()));
+    return Error::invalid_argument(base::concat("sequence: expected ",
+                                                sequence.tokens.size(),
+                                                " logprobs, one per token, found ",
+                                                sequence.logprobs.size()));
   }
   const std::size_t unscored = tokens->size() - 1;  // targets that are still prompt
   tokens->insert(tokens->end(), sequence.tokens.begin(), sequence.tokens.end());
@@ -188,7 +187,7 @@ Result<void> detail::check_form(const Datum& datum) {
     }
   }
   if (model_input_spans.empty() != loss_fn_input_spans.empty()) {
-    return invalid(
+    return Error::invalid_argument(
         "provenance comes as a pair: fill model_input_spans and loss_fn_input_spans, or neither");
   }
   if (model_input_spans.empty()) return {};

@@ -14,10 +14,6 @@
 namespace tinker::detail {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 bool is_optional(std::string_view input) {
   return input == "weights" || input == "sequence_ratio_mask";
 }
@@ -114,17 +110,17 @@ class Check {
       if (!loss_input_dtype(name)) {
         for (const auto meant : names_) {
           if (find(meant) != nullptr || edit_distance(name, meant) > 2) continue;
-          return invalid(base::concat(
+          return Error::invalid_argument(base::concat(
               "loss_fn_inputs: unknown input '", name, "', did you mean '", meant, "'?"));
         }
       }
       if (rules_ != LossInputRules::engine) continue;
-      return invalid(base::concat("loss_fn_inputs.",
-                                  name,
-                                  ": ",
-                                  to_string(loss_),
-                                  " has no such input; it takes ",
-                                  list_names(names_)));
+      return Error::invalid_argument(base::concat("loss_fn_inputs.",
+                                                  name,
+                                                  ": ",
+                                                  to_string(loss_),
+                                                  " has no such input; it takes ",
+                                                  list_names(names_)));
     }
     return {};
   }
@@ -133,20 +129,21 @@ class Check {
     for (const auto name : names_) {
       if (is_optional(name) || find(name) != nullptr) continue;
       if (rules_ == LossInputRules::any_server && name != "target_tokens") continue;
-      return invalid(base::concat(to_string(loss_), " needs loss_fn_inputs.", name));
+      return Error::invalid_argument(
+          base::concat(to_string(loss_), " needs loss_fn_inputs.", name));
     }
     return {};
   }
 
   [[nodiscard]] Result<void> rows(std::string_view name, const TensorData& tensor) const {
     if (!tokens_ || rows_of(tensor) == *tokens_) return {};
-    return invalid(base::concat("loss_fn_inputs.",
-                                name,
-                                " has ",
-                                rows_of(tensor),
-                                " rows; expected ",
-                                *tokens_,
-                                ", one per token"));
+    return Error::invalid_argument(base::concat("loss_fn_inputs.",
+                                                name,
+                                                " has ",
+                                                rows_of(tensor),
+                                                " rows; expected ",
+                                                *tokens_,
+                                                ", one per token"));
   }
 
   [[nodiscard]] Result<void> targets() const {
@@ -157,11 +154,11 @@ class Check {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const std::int64_t id = ids[i];
       if (id >= 0 && id <= std::numeric_limits<std::int32_t>::max()) continue;
-      return invalid(base::concat("loss_fn_inputs.target_tokens has ",
-                                  id,
-                                  "; expected a token of the model (at ",
-                                  place_of(targets, i),
-                                  ")"));
+      return Error::invalid_argument(base::concat("loss_fn_inputs.target_tokens has ",
+                                                  id,
+                                                  "; expected a token of the model (at ",
+                                                  place_of(targets, i),
+                                                  ")"));
     }
     return {};
   }
@@ -172,11 +169,11 @@ class Check {
     TINKER_TRY(rows("weights", *given));
     const std::size_t wanted = cells_of(*find("target_tokens"));
     if (cells_of(*given) != wanted) {
-      return invalid(base::concat("loss_fn_inputs.weights has ",
-                                  cells_of(*given),
-                                  " elements; expected ",
-                                  wanted,
-                                  ", one per target token"));
+      return Error::invalid_argument(base::concat("loss_fn_inputs.weights has ",
+                                                  cells_of(*given),
+                                                  " elements; expected ",
+                                                  wanted,
+                                                  ", one per target token"));
     }
     return finite("weights", *given, [](std::size_t) { return true; });
   }
@@ -185,15 +182,17 @@ class Check {
     const auto& targets = *find("target_tokens");
     const bool is_strict = rules_ == LossInputRules::engine;
     if (is_strict && tokens_ && cells_of(targets) != *tokens_)
-      return invalid(base::concat(to_string(loss_), " takes one target token per position"));
+      return Error::invalid_argument(
+          base::concat(to_string(loss_), " takes one target token per position"));
     for (const auto name : names_) {
       const auto* const given = name == "target_tokens" ? nullptr : find(name);
       if (given == nullptr) continue;
       const std::string where = base::concat("loss_fn_inputs.", name);
       if (is_strict && given->is_sparse())
-        return invalid(where + " is " + text_of(*given) + "; expected a dense one of float32");
+        return Error::invalid_argument(where + " is " + text_of(*given) +
+                                       "; expected a dense one of float32");
       if (tokens_ && cells_of(*given) != *tokens_) {
-        return invalid(base::concat(
+        return Error::invalid_argument(base::concat(
             where, " has ", cells_of(*given), " elements; expected ", *tokens_, ", one per token"));
       }
       const bool is_sampled = name == "logprobs";
@@ -219,12 +218,12 @@ class Check {
     if (are_finite(values)) return {};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (std::isfinite(values[i]) || !is_used(i)) continue;
-      return invalid(base::concat("loss_fn_inputs.",
-                                  name,
-                                  place_of(tensor, i),
-                                  " is ",
-                                  values[i],
-                                  "; expected a finite number"));
+      return Error::invalid_argument(base::concat("loss_fn_inputs.",
+                                                  name,
+                                                  place_of(tensor, i),
+                                                  " is ",
+                                                  values[i],
+                                                  "; expected a finite number"));
     }
     return {};
   }
@@ -267,7 +266,7 @@ std::size_t cells_of(const TensorData& tensor) {
 }
 
 Error empty_batch_error() {
-  return invalid("no data: expected at least one datum");
+  return Error::invalid_argument("no data: expected at least one datum");
 }
 
 Result<void> check_loss_inputs(const Datum& datum, LossFn loss, LossInputRules rules) {

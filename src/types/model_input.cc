@@ -7,10 +7,6 @@
 namespace tinker {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 Result<std::int64_t> chunk_length(const EncodedTextChunk& chunk) {
   return static_cast<std::int64_t>(chunk.tokens.size());
 }
@@ -18,7 +14,7 @@ Result<std::int64_t> chunk_length(const EncodedTextChunk& chunk) {
 template <typename Image>
 Result<std::int64_t> image_length(const Image& chunk) {
   if (chunk.expected_tokens) return *chunk.expected_tokens;
-  return invalid("the image has no expected_tokens, which its length follows from");
+  return Error::invalid_argument("the image has no expected_tokens, which its length follows from");
 }
 Result<std::int64_t> chunk_length(const ImageChunk& chunk) {
   return image_length(chunk);
@@ -29,9 +25,10 @@ Result<std::int64_t> chunk_length(const ImageAssetPointerChunk& chunk) {
 
 Result<std::int64_t> chunk_length(const DmelChunk& chunk) {
   TINKER_TRY(const auto shape, tensor_container_shape(chunk.dmel));
-  if (shape.empty()) return invalid("the tensor container has no dimension 0");
+  if (shape.empty()) return Error::invalid_argument("the tensor container has no dimension 0");
   if (!std::in_range<std::int64_t>(shape[0])) {
-    return invalid(base::concat("the tensor container's dimension 0 is ", shape[0]));
+    return Error::invalid_argument(
+        base::concat("the tensor container's dimension 0 is ", shape[0]));
   }
   return static_cast<std::int64_t>(shape[0]);
 }
@@ -40,17 +37,17 @@ Result<std::int64_t> chunk_length(const DmelChunk& chunk) {
 Result<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
   for (unsigned shift = 0; shift <= 63; shift += 7) {
-    if (bytes.empty()) return invalid("the tensor container's header is truncated");
+    if (bytes.empty()) return Error::invalid_argument("the tensor container's header is truncated");
     const auto byte = static_cast<std::uint8_t>(bytes.front());
     bytes.remove_prefix(1);
     // The tenth byte has room for one bit; what official readers would keep beyond is no dimension.
     if (shift == 63 && byte > 1 && byte < 0x80) {
-      return invalid("a number in the tensor container's header is above 64 bits");
+      return Error::invalid_argument("a number in the tensor container's header is above 64 bits");
     }
     value |= std::uint64_t{byte & 0x7fU} << shift;
     if ((byte & 0x80U) == 0) return value;
   }
-  return invalid("a number in the tensor container's header is too long");
+  return Error::invalid_argument("a number in the tensor container's header is too long");
 }
 
 }  // namespace
@@ -79,7 +76,7 @@ Result<std::int64_t> ModelInput::length() const {
     auto length = std::visit([](const auto& chunk) { return chunk_length(chunk); }, chunks[i]);
     if (!length) return std::move(length).error().with_context(base::concat("chunks[", i, "]"));
     if (__builtin_add_overflow(total, *length, &total)) {
-      return invalid("the lengths of the chunks add up to more than 64 bits");
+      return Error::invalid_argument("the lengths of the chunks add up to more than 64 bits");
     }
   }
   return total;
@@ -89,7 +86,8 @@ Result<std::vector<std::int32_t>> ModelInput::to_tokens() const {
   std::vector<std::int32_t> tokens;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const auto* text = std::get_if<EncodedTextChunk>(&chunks[i]);
-    if (text == nullptr) return invalid(base::concat("chunks[", i, "] is not text"));
+    if (text == nullptr)
+      return Error::invalid_argument(base::concat("chunks[", i, "] is not text"));
     tokens.insert(tokens.end(), text->tokens.begin(), text->tokens.end());
   }
   return tokens;
@@ -98,14 +96,15 @@ Result<std::vector<std::int32_t>> ModelInput::to_tokens() const {
 Result<std::vector<std::uint64_t>> tensor_container_shape(std::string_view bytes) {
   constexpr char kConstantMarker = '\xfe';
   constexpr char kLastDtype = 7;
-  if (bytes.empty()) return invalid("the tensor container is empty");
+  if (bytes.empty()) return Error::invalid_argument("the tensor container is empty");
   if (bytes.front() == kConstantMarker) bytes.remove_prefix(1);
-  if (bytes.empty()) return invalid("the tensor container's header is truncated");
+  if (bytes.empty()) return Error::invalid_argument("the tensor container's header is truncated");
   const char dtype = bytes.front();
   if (dtype < 0 || dtype > kLastDtype) {
-    return invalid(base::concat("unknown dtype byte ",
-                                static_cast<unsigned>(static_cast<std::uint8_t>(dtype)),
-                                " in the tensor container: expected 0 to 7"));
+    return Error::invalid_argument(
+        base::concat("unknown dtype byte ",
+                     static_cast<unsigned>(static_cast<std::uint8_t>(dtype)),
+                     " in the tensor container: expected 0 to 7"));
   }
   bytes.remove_prefix(1);
 

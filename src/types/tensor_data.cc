@@ -7,10 +7,6 @@
 namespace tinker {
 namespace {
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 std::string text_of(const TensorData::Shape& shape) {
   std::string out = "[";
   for (const auto size : shape) out += base::concat(out.size() > 1 ? ", " : "", size);
@@ -30,32 +26,33 @@ Result<void> validate_csr(const CsrIndices& indices,
                           const std::optional<TensorData::Shape>& shape,
                           std::size_t listed) {
   if (!shape || shape->size() != 2) {
-    return invalid(base::concat("expected the shape of a matrix for a sparse tensor, found ",
-                                shape ? text_of(*shape) : "none"));
+    return Error::invalid_argument(
+        base::concat("expected the shape of a matrix for a sparse tensor, found ",
+                     shape ? text_of(*shape) : "none"));
   }
   const auto& [crow, col] = indices;
   const auto rows = static_cast<std::size_t>((*shape)[0]);
   if (crow.size() != rows + 1) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "expected ", rows + 1, " crow indices for ", rows, " rows, found ", crow.size()));
   }
   if (col.size() != listed) {
-    return invalid(
+    return Error::invalid_argument(
         base::concat("expected ", listed, " col indices, one per value, found ", col.size()));
   }
   if (crow[0] != 0 || std::cmp_not_equal(crow[rows], listed)) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "expected crow indices from 0 to ", listed, ", found ", crow[0], " to ", crow[rows]));
   }
   for (std::size_t row = 0; row < rows; ++row) {
     if (crow[row + 1] < crow[row] || std::cmp_greater(crow[row + 1], listed)) {
-      return invalid(base::concat("crow indices do not ascend at row ", row));
+      return Error::invalid_argument(base::concat("crow indices do not ascend at row ", row));
     }
     std::int64_t previous = -1;
     for (auto i = crow[row]; i < crow[row + 1]; ++i) {
       const auto column = col[static_cast<std::size_t>(i)];
       if (column <= previous || column >= (*shape)[1]) {
-        return invalid(base::concat(
+        return Error::invalid_argument(base::concat(
             "expected ascending columns below ", (*shape)[1], " in row ", row, ", found ", column));
       }
       previous = column;
@@ -164,9 +161,9 @@ const Buffer<std::int64_t>& TensorData::ints() const {
 Result<void> TensorData::validate() const {
   if (shape_) {
     const auto cells = cell_count(*shape_);
-    if (!cells) return invalid(base::concat("impossible shape ", text_of(*shape_)));
+    if (!cells) return Error::invalid_argument(base::concat("impossible shape ", text_of(*shape_)));
     if (!is_sparse() && std::cmp_not_equal(*cells, size())) {
-      return invalid(base::concat(
+      return Error::invalid_argument(base::concat(
           "expected ", *cells, " values for shape ", text_of(*shape_), ", found ", size()));
     }
   }
@@ -179,7 +176,7 @@ Result<TensorData> TensorData::to_dense(std::int64_t pad) const {
   TINKER_TRY(validate());
   if (!is_sparse() || !shape_) return *this;
   if (const auto cells = cell_count(*shape_); !cells || *cells > kMostCells) {
-    return invalid(base::concat(
+    return Error::invalid_argument(base::concat(
         "expected at most ", kMostCells, " cells to write out, found shape ", text_of(*shape_)));
   }
   return std::visit([&](const auto& listed) { return scatter(listed, *indices_, *shape_, pad); },

@@ -12,10 +12,6 @@ namespace {
 // The members of a query are few and flat, so both directions go through JSON: the schemas then
 // serve here, too.
 
-Error invalid(std::string message) {
-  return {.code = ErrorCode::invalid_argument, .message = std::move(message)};
-}
-
 bool is_unreserved(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_' || c == '.' || c == '~';
@@ -55,7 +51,7 @@ Result<std::string> unescaped(std::string_view text) {
       const int high = i + 1 < text.size() ? hex_value(text[i + 1]) : -1;
       const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
       if (high < 0 || low < 0) {
-        return invalid("$: expected two hexadecimal digits after every '%'");
+        return Error::invalid_argument("$: expected two hexadecimal digits after every '%'");
       }
       out += static_cast<char>(high * 16 + low);
       i += 2;

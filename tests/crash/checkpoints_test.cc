@@ -22,7 +22,7 @@
 #include "tinker/types/session.h"
 #include "wire/json.h"
 
-namespace tinker {
+namespace tinker::checkpoints_test {
 namespace {
 
 using testing::RawHttp;
@@ -206,4 +206,4 @@ TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::checkpoints_test

@@ -13,7 +13,7 @@
 #include "tinker/rest_client.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::download_test {
 namespace {
 
 using ::testing::_;
@@ -168,4 +168,4 @@ TEST_F(DownloadTest, AFileThatIsNotThereIsSaidSo) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::download_test

@@ -12,7 +12,7 @@
 #include "support/process.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::http_peers_test {
 namespace {
 
 using ::testing::_;
@@ -298,4 +298,4 @@ TEST_F(NghttpdTest, MoreRequestsThanStreamsAreAllAnswered) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::http_peers_test

@@ -15,7 +15,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::disk_faults_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -120,4 +120,4 @@ TEST_F(FailingDisk, ThatIsFullFailsASaveAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::disk_faults_test

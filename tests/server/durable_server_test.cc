@@ -15,7 +15,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::durable_server_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -252,4 +252,4 @@ TEST(LocalServer, KeepsNoJournalUnlessItIsDurable) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::durable_server_test

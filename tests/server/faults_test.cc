@@ -17,7 +17,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::faults_test {
 namespace {
 
 using testing::IsOk;
@@ -105,4 +105,4 @@ TEST(FaultProxy, LosesNoStepAndDoublesNone) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::faults_test

@@ -8,7 +8,7 @@
 #include "http/content_coding.h"
 #include "support/peak_memory.h"
 
-namespace tinker {
+namespace tinker::hostile_bodies_test {
 namespace {
 
 using testing::HostileServer;
@@ -208,4 +208,4 @@ TEST_F(HostileServer, UnpacksABombOnlyAsFarAsItsSizeAllows) {  // 40 KB that sta
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::hostile_bodies_test

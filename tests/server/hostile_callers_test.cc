@@ -6,7 +6,7 @@
 
 #include "hostile_server.h"
 
-namespace tinker {
+namespace tinker::hostile_callers_test {
 namespace {
 
 using testing::fill;
@@ -252,4 +252,4 @@ INSTANTIATE_TEST_SUITE_P(,
                                            "Origin: http://localhost.evil.example"));
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::hostile_callers_test

@@ -8,7 +8,7 @@
 
 #include "hostile_server.h"
 
-namespace tinker {
+namespace tinker::hostile_names_test {
 namespace {
 
 using ::testing::AllOf;
@@ -212,4 +212,4 @@ TEST_F(HostileServer, RefusesQueriesThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::hostile_names_test

@@ -9,7 +9,7 @@
 #include "support/peak_memory.h"
 #include "wire/proto.h"
 
-namespace tinker {
+namespace tinker::hostile_sizes_test {
 namespace {
 
 using testing::HostileServer;
@@ -166,4 +166,4 @@ TEST_F(HostileSize, OfALossGraphIsTheUsersFault) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::hostile_sizes_test

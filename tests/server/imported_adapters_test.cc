@@ -16,7 +16,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::imported_adapters_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -191,4 +191,4 @@ TEST_F(ImportedAdapter, IsNotChanged) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::imported_adapters_test

@@ -15,7 +15,7 @@
 #include "support/peak_memory.h"
 #include "wire/proto.h"
 
-namespace tinker {
+namespace tinker::load_test {
 namespace {
 
 using testing::HostileServer;
@@ -175,4 +175,4 @@ TEST_F(Load, KeepsAResultWhoseClientWentAway) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::load_test

@@ -13,7 +13,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::local_server_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -248,4 +248,4 @@ TEST(LocalServer, NamesTheModelsThatThereAreWhenOneIsMissing) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::local_server_test

@@ -14,7 +14,7 @@
 #include "tinker/local_server.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::metrics_endpoint_test {
 namespace {
 
 using testing::Exposition;
@@ -124,4 +124,4 @@ TEST_F(MetricsEndpoint, NeedsAKeyWhereOthersReachTheServer) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::metrics_endpoint_test

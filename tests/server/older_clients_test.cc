@@ -20,7 +20,7 @@
 #include "wire/json.h"
 #include "wire/proto.h"
 
-namespace tinker {
+namespace tinker::older_clients_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST_F(OlderClients, HearThatTheTypeOfTheirBodyIsUnknown) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::older_clients_test

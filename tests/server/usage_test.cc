@@ -14,7 +14,7 @@
 #include "tinker/local_server.h"
 #include "tinker/tinker.h"
 
-namespace tinker {
+namespace tinker::usage_test {
 namespace {
 
 constexpr std::int64_t kPromptTokens = 300;
@@ -91,4 +91,4 @@ TEST_F(UsageOfSampling, TellsWhatWasInTheCacheFromWhatWasComputed) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::usage_test

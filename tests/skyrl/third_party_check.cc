@@ -10,7 +10,7 @@
 
 #include <tinker/tinker.h>
 
-namespace tinker {
+namespace tinker::third_party_check {
 namespace {
 
 struct Report {
@@ -146,7 +146,7 @@ int run() {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::third_party_check
 
 int main() {
   return tinker::run();

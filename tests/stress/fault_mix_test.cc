@@ -16,7 +16,7 @@
 #include "stress/stress_client.h"
 #include "tinker/rng.h"
 
-namespace tinker::stress {
+namespace tinker::stress::fault_mix_test {
 namespace {
 
 using api::PoolKind;
@@ -230,4 +230,4 @@ INSTANTIATE_TEST_SUITE_P(Over, FaultMix, ::testing::Values(Wire::h1, Wire::h2), 
 });
 
 }  // namespace
-}  // namespace tinker::stress
+}  // namespace tinker::stress::fault_mix_test

@@ -17,7 +17,7 @@
 #include "stress/process_usage.h"
 #include "stress/stress_client.h"
 
-namespace tinker::stress {
+namespace tinker::stress::heartbeat_flood_test {
 namespace {
 
 using session::Holder;
@@ -101,4 +101,4 @@ TEST(HeartbeatFlood, HeartbeatsKeepComingWhileTenThousandSamplesAreUnderWay) {
 }
 
 }  // namespace
-}  // namespace tinker::stress
+}  // namespace tinker::stress::heartbeat_flood_test

@@ -13,7 +13,7 @@
 #include "stress/process_usage.h"
 #include "stress/stress_client.h"
 
-namespace tinker::stress {
+namespace tinker::stress::long_polls_test {
 namespace {
 
 using std::chrono::minutes;
@@ -104,4 +104,4 @@ INSTANTIATE_TEST_SUITE_P(Over,
                          [](const auto& of) { return to_string(of.param); });
 
 }  // namespace
-}  // namespace tinker::stress
+}  // namespace tinker::stress::long_polls_test

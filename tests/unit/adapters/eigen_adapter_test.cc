@@ -4,7 +4,7 @@
 #include "tinker/adapters/eigen.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::adapters {
+namespace tinker::adapters::eigen_adapter_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(ToEigen, RefusesOtherElementTypesAndRanks) {
 }
 
 }  // namespace
-}  // namespace tinker::adapters
+}  // namespace tinker::adapters::eigen_adapter_test

@@ -4,7 +4,7 @@
 #include "tinker/adapters/torch.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::adapters {
+namespace tinker::adapters::torch_adapter_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(ToTorch, GivesBackWhatWasPutIn) {
 }
 
 }  // namespace
-}  // namespace tinker::adapters
+}  // namespace tinker::adapters::torch_adapter_test

@@ -11,7 +11,7 @@
 #include "tinker/testing/virtual_runtime.h"
 #include "tinker/version.h"
 
-namespace tinker::api {
+namespace tinker::api::api_client_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -539,4 +539,4 @@ TEST_F(ApiClientTest, ReusesTheFirstChannelWithRoom) {  // PROTOCOL 2.2
 }
 
 }  // namespace
-}  // namespace tinker::api
+}  // namespace tinker::api::api_client_test

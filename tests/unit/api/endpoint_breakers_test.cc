@@ -9,7 +9,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::api {
+namespace tinker::api::endpoint_breakers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -282,4 +282,4 @@ TEST(EndpointBreakers, NameTheOptionThatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker::api
+}  // namespace tinker::api::endpoint_breakers_test

@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::api {
+namespace tinker::api::redactor_test {
 namespace {
 
 TEST(Redactor, ReplacesEverySecretOnce) {
@@ -87,4 +87,4 @@ TEST(Redactor, HoldsAsManyAsAreInFlight) {
 }
 
 }  // namespace
-}  // namespace tinker::api
+}  // namespace tinker::api::redactor_test

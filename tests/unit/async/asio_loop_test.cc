@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::async {
+namespace tinker::async::asio_loop_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -153,4 +153,4 @@ TEST(AsioLoop, DropsNothingSilentlyWhenAPostRacesWithTheStop) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::asio_loop_test

@@ -10,7 +10,7 @@
 #include "async/asio_loop.h"
 #include "async/this_thread.h"
 
-namespace tinker::async {
+namespace tinker::async::burst_executor_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -107,4 +107,4 @@ TEST_F(BurstExecutorTest, PassesOnWhatComesWhenTheLoopIsGone) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::burst_executor_test

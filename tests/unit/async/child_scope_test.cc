@@ -6,7 +6,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::async {
+namespace tinker::async::child_scope_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -108,4 +108,4 @@ TEST_F(ChildScopeTest, PassesCancellationDownwardsOnly) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::child_scope_test

@@ -12,7 +12,7 @@
 #include "tinker/runtime.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::coroutine_test {
 namespace {
 
 using ::testing::_;
@@ -352,4 +352,4 @@ TEST(FutureCoroutine, MayHoldTheLastHandleOfTheRuntimeItRunsOn) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::coroutine_test

@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker {
+namespace tinker::future_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -319,4 +319,4 @@ TEST(FutureCancel, RacesWithTheResult) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::future_test

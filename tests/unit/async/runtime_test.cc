@@ -14,7 +14,7 @@
 #include "async/thread_pool.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::async {
+namespace tinker::async::runtime_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -408,4 +408,4 @@ TEST(RuntimeThreads, AreTheLibrarysOwn) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::runtime_test

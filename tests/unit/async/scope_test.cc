@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::async {
+namespace tinker::async::scope_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -233,4 +233,4 @@ TEST_F(ScopeTest, ForgetsAFailureAfterASuccess) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::scope_test

@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::async {
+namespace tinker::async::semaphore_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -322,4 +322,4 @@ TEST_F(SignalTest, WakesWithSuccessWhenTheCancellationComesSecond) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::semaphore_test

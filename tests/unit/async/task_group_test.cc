@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::async {
+namespace tinker::async::task_group_test {
 namespace {
 
 using ::testing::_;
@@ -84,4 +84,4 @@ TEST_F(TaskGroupTest, TasksThatEndAtOnceDoToo) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::task_group_test

@@ -13,7 +13,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::async {
+namespace tinker::async::task_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -458,4 +458,4 @@ TEST_F(TaskTest, SleepsForEver) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::task_test

@@ -12,7 +12,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker {
+namespace tinker::then_test {
 namespace {
 
 using ::testing::_;
@@ -291,4 +291,4 @@ TEST(FutureGet, InsideACallbackGivesWhatIsReady) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::then_test

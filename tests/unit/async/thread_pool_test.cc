@@ -12,7 +12,7 @@
 
 #include "async/this_thread.h"
 
-namespace tinker::async {
+namespace tinker::async::thread_pool_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -177,4 +177,4 @@ TEST(ThreadPool, MarksNamesAndShieldsItsThreads) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::thread_pool_test

@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::async {
+namespace tinker::async::timer_queue_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST(TimeAfter, AddsUntilTheEndOfTime) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::timer_queue_test

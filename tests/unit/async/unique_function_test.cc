@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::unique_function_test {
 namespace {
 
 // Counts how many of its kind are alive.
@@ -178,4 +178,4 @@ TEST(UniqueFunction, KeepsTheAlignmentOfWhatItHolds) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::unique_function_test

@@ -11,7 +11,7 @@
 #include "async/semaphore.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::async {
+namespace tinker::async::virtual_runtime_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -231,4 +231,4 @@ TEST(VirtualRuntimeDeathTest, IsAloneOnItsThread) {
 }
 
 }  // namespace
-}  // namespace tinker::async
+}  // namespace tinker::async::virtual_runtime_test

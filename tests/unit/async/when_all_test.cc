@@ -8,7 +8,7 @@
 #include "tinker/future.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::when_all_test {
 namespace {
 
 using ::testing::_;
@@ -166,4 +166,4 @@ TEST(WhenAll, TakesResultsFromManyThreads) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::when_all_test

@@ -8,7 +8,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::base {
+namespace tinker::base::atomic_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,4 +66,4 @@ TEST(AtomicFile, SaysWhatItCannotMake) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::atomic_file_test

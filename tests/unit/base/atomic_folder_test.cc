@@ -9,7 +9,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::base {
+namespace tinker::base::atomic_folder_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(MoveToNewName, RefusesANameThatIsTaken) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::atomic_folder_test

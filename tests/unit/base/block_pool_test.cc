@@ -8,7 +8,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::base {
+namespace tinker::base::block_pool_test {
 namespace {
 
 TEST(BlockPool, GivesBlocksOfAnySizeThatDoNotOverlap) {
@@ -65,4 +65,4 @@ TEST(BlockPool, HoldsSharedObjects) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::block_pool_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker {
+namespace tinker::check_test {
 namespace {
 
 TEST(Check, PassesSilentlyWhenThePromiseHolds) {
@@ -18,4 +18,4 @@ TEST(CheckDeathTest, AbortsAndNamesTheBrokenPromiseAndItsPlace) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::check_test

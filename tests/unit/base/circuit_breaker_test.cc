@@ -11,7 +11,7 @@
 #include "tinker/testing/fake_clock.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::circuit_breaker_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -349,4 +349,4 @@ TEST(CircuitBreaker, RefusesOptionsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::circuit_breaker_test

@@ -7,7 +7,7 @@
 
 #include "tinker/testing/fake_clock.h"
 
-namespace tinker {
+namespace tinker::clock_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -89,4 +89,4 @@ TEST(FakeClock, AddsUpWhatSeveralThreadsAdvance) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::clock_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::base {
+namespace tinker::base::console_urls_test {
 namespace {
 
 TEST(ConsoleUrls, LeadToThePagesOfTheConsole) {  // R1.18; texts as the official SDK makes them
@@ -21,4 +21,4 @@ TEST(ConsoleUrls, LeadToThePagesOfTheConsole) {  // R1.18; texts as the official
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::console_urls_test

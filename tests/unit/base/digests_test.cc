@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 #include "base/strings.h"
 
-namespace tinker::base {
+namespace tinker::base::digests_test {
 namespace {
 
 template <typename Hash>
@@ -63,4 +63,4 @@ TEST(Crc32c, GoesOnFromWhatWasBefore) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::digests_test

@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::base {
+namespace tinker::base::environment_test {
 namespace {
 
 using ::testing::Optional;
@@ -30,4 +30,4 @@ TEST(Environment, TakesAnEmptyVariableForUnset) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::environment_test

@@ -10,7 +10,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::error_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -200,4 +200,4 @@ TEST(Error, MovesWithoutThrowing) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::error_test

@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::events_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -239,4 +239,4 @@ TEST(EventBus, LetsSinksOnTwoThreadsEndEachOther) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::events_test

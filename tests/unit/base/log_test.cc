@@ -14,7 +14,7 @@
 #include "base/logging.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::log_test {
 namespace {
 
 using ::testing::Each;
@@ -238,4 +238,4 @@ TEST(LogLine, IsOneStatement) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::log_test

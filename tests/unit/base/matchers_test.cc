@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::matchers_test {
 namespace {
 
 using ::testing::_;
@@ -62,4 +62,4 @@ TEST(Matchers, ExplainTheErrorTheyFound) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::matchers_test

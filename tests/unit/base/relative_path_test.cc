@@ -7,7 +7,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::base {
+namespace tinker::base::relative_path_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -40,4 +40,4 @@ TEST(RelativePath, RefusesWhatLeavesIt) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::relative_path_test

@@ -11,7 +11,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::result_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -391,4 +391,4 @@ TEST(CoTry, EndsTheCoroutineWithTheErrorOfACheck) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::result_test

@@ -8,7 +8,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::rng_test {
 namespace {
 
 using ::testing::AllOf;
@@ -170,4 +170,4 @@ TEST(RngUuid, DiffersFromDrawToDraw) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::rng_test

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker {
+namespace tinker::secret_test {
 namespace {
 
 template <typename T>
@@ -58,4 +58,4 @@ TEST(Secret, MovesWithoutThrowing) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::secret_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::base {
+namespace tinker::base::sha256_test {
 namespace {
 
 // The examples of FIPS 180-4 and NIST's test vectors.
@@ -26,4 +26,4 @@ TEST(Sha256, PadsIntoAnotherBlockWhenTheLengthDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::sha256_test

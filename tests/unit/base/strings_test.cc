@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::base {
+namespace tinker::base::strings_test {
 namespace {
 
 TEST(Concat, OfNothingIsEmpty) {
@@ -65,4 +65,4 @@ TEST(Concat, DoesNotTakeABool) {
 }
 
 }  // namespace
-}  // namespace tinker::base
+}  // namespace tinker::base::strings_test

@@ -7,7 +7,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::trace_context_test {
 namespace {
 
 using ::testing::Field;
@@ -137,4 +137,4 @@ TEST(TraceContext, IsRepeatableForASeed) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::trace_context_test

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::version_test {
 namespace {
 
 using ::testing::MatchesRegex;
@@ -18,4 +18,4 @@ TEST(Version, OfTheProtocolIsThatOfTheSpecification) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::version_test

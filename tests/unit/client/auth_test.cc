@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::auth_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ TEST(Auth, ACommandCountsButIsNotRun) {  // R3.16
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::auth_test

@@ -9,7 +9,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::backpressure_test {
 namespace {
 
 using ::testing::_;
@@ -219,4 +219,4 @@ TEST(Backpressure, BoundsTheBytesOfLongPrompts) {  // R10.4
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::backpressure_test

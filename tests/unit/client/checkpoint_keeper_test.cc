@@ -8,7 +8,7 @@
 #include "support/training_server.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::checkpoint_keeper_test {
 namespace {
 
 using ::testing::_;
@@ -340,4 +340,4 @@ TEST_F(CheckpointKeeperTest, OneThatGoesAwayHoldsNothingUp) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::checkpoint_keeper_test

@@ -5,7 +5,7 @@
 
 #include "support/client_fixture.h"
 
-namespace tinker::client {
+namespace tinker::client::chunks_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -63,4 +63,4 @@ TEST(PlanChunks, HasNoneForNoData) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::chunks_test

@@ -7,7 +7,7 @@
 #include "tinker/metrics.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::circuit_breaker_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -349,4 +349,4 @@ TEST(GuardedClient, RefusesOptionsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::circuit_breaker_test

@@ -9,7 +9,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::clock_jumps_test {
 namespace {
 
 using ::testing::_;
@@ -136,4 +136,4 @@ INSTANTIATE_TEST_SUITE_P(BothWays,
                          [](const auto& jump) { return jump.param > 0h ? "forward" : "back"; });
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::clock_jumps_test

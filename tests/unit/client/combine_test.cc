@@ -6,7 +6,7 @@
 #include "client/chunks.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::combine_test {
 namespace {
 
 using ::testing::AllOf;
@@ -103,4 +103,4 @@ TEST(Combine, HasNoMeanOfNothing) {  // R8.5
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::combine_test

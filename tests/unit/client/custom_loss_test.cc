@@ -7,7 +7,7 @@
 #include "tinker/losses.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::custom_loss_test {
 namespace {
 
 using ::testing::_;
@@ -247,4 +247,4 @@ TEST(CustomLoss, AHandleBelongsToItsSession) {  // R9.9
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::custom_loss_test

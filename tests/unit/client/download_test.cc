@@ -21,7 +21,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/base64.h"
 
-namespace tinker::client {
+namespace tinker::client::download_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -898,4 +898,4 @@ TEST(Download, ErrorsOfTheDiskAreSaid) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::download_test

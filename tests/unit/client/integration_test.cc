@@ -9,7 +9,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::integration_test {
 namespace {
 
 using ::testing::AllOf;
@@ -257,4 +257,4 @@ TEST(SamplingLoop, AResultThatFailsNamesRequestAndCategory) {  // section 15
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::integration_test

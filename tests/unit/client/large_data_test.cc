@@ -6,7 +6,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::large_data_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(LargeData, ResultsThatTogetherDoNotFitComeOneAfterTheOther) {  // R6.9: mem
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::large_data_test

@@ -11,7 +11,7 @@
 #include "tinker/service_client.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::network_test {
 namespace {
 
 using ::testing::AllOf;
@@ -117,4 +117,4 @@ TEST(Network, HeadersOfTheOptionsGoWithEveryRequest) {  // R1.10
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::network_test

@@ -9,7 +9,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::partial_folder_test {
 namespace {
 
 using ::testing::_;
@@ -136,4 +136,4 @@ TEST(PartialFolder, ReplacesAFileAsWellAsAFolder) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::partial_folder_test

@@ -9,7 +9,7 @@
 #include "support/training_server.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::recoverable_trainer_test {
 namespace {
 
 using ::testing::_;
@@ -412,4 +412,4 @@ TEST(RecoverableTrainerThreads, TrainsThroughLossesAndLetsGo) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::recoverable_trainer_test

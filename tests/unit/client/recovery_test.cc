@@ -8,7 +8,7 @@
 #include "support/training_server.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::recovery_test {
 namespace {
 
 using ::testing::_;
@@ -657,4 +657,4 @@ TEST(NeedsRecovery, APredecessorThatFailedCountsAsItsCause) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::recovery_test

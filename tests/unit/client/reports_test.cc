@@ -7,7 +7,7 @@
 #include "tinker/rest_client.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::reports_test {
 namespace {
 
 using ::testing::AllOf;
@@ -151,4 +151,4 @@ TEST_F(ReportsTest, NothingThatWasRefusedBeforeItWasSent) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::reports_test

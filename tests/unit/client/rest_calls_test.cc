@@ -11,7 +11,7 @@
 #include "tinker/rest_client.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::rest_calls_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -223,4 +223,4 @@ INSTANTIATE_TEST_SUITE_P(All, RestCall, ::testing::ValuesIn(kCases), [](const au
 });
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::rest_calls_test

@@ -8,7 +8,7 @@
 #include "support/jwt.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::rest_client_test {
 namespace {
 
 using ::testing::_;
@@ -216,4 +216,4 @@ TEST(RestClient, CannotSayWhoHasAPlainKey) {  // R3.12
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::rest_client_test

@@ -9,7 +9,7 @@
 #include "support/hub_files.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::sampling_client_test {
 namespace {
 
 using ::testing::_;
@@ -299,4 +299,4 @@ TEST(SamplingClient, ThousandsCanBeUnderWay) {  // R10.4
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::sampling_client_test

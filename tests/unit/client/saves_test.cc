@@ -6,7 +6,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::saves_test {
 namespace {
 
 using ::testing::Field;
@@ -95,4 +95,4 @@ TEST_F(SavesTest, SamplerWeightsAreLookedForAmongTheirKind) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::saves_test

@@ -8,7 +8,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::client {
+namespace tinker::client::sequencer_test {
 namespace {
 
 using ::testing::AllOf;
@@ -167,4 +167,4 @@ TEST_F(SequencerTest, SaysWhatItWaitsForAfterHalfAMinute) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::sequencer_test

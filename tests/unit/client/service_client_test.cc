@@ -8,7 +8,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::service_client_test {
 namespace {
 
 using ::testing::_;
@@ -315,4 +315,4 @@ TEST_F(ServiceClientTest, AClientThatNobodyWaitsForKeepsNothingAlive) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::service_client_test

@@ -6,7 +6,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::shutdown_test {
 namespace {
 
 using ::testing::_;
@@ -194,4 +194,4 @@ TEST_F(StartTest, HeartbeatsThatAreRefusedEndNoSession) {  // R4.2
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::shutdown_test

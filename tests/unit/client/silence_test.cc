@@ -5,7 +5,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::silence_test {
 namespace {
 
 using ::testing::AllOf;
@@ -176,4 +176,4 @@ TEST(Silence, WhoWaitsInLineLearnsWhatHoldsTheLineUp) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::silence_test

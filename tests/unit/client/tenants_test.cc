@@ -14,7 +14,7 @@
 #include "tinker/metrics.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::tenants_test {
 namespace {
 
 using ::testing::_;
@@ -354,4 +354,4 @@ TEST(Tenants, AFullPoolOfOneLeavesTheOtherAlone) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::tenants_test

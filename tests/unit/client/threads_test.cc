@@ -10,7 +10,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::threads_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -82,4 +82,4 @@ TEST(ClientThreads, ClientsComeAndGoWhileTheyWork) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::threads_test

@@ -6,7 +6,7 @@
 #include "support/client_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::training_batch_test {
 namespace {
 
 using ::testing::_;
@@ -175,4 +175,4 @@ TEST(TrainingBatch, BytesInFlightAreBounded) {  // R7.8
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::training_batch_test

@@ -5,7 +5,7 @@
 #include "support/hub_files.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::client {
+namespace tinker::client::training_client_test {
 namespace {
 
 using ::testing::_;
@@ -374,4 +374,4 @@ TEST_F(TrainingClientTest, EndsWithItsLastHandle) {
 }
 
 }  // namespace
-}  // namespace tinker::client
+}  // namespace tinker::client::training_client_test

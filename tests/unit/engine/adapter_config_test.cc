@@ -6,7 +6,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::adapter_config_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(AdapterConfig, IsRefusedForNumbersThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::adapter_config_test

@@ -11,7 +11,7 @@
 #include "unit/engine/small_model.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::adapter_test {
 namespace {
 
 using ::testing::AllOf;
@@ -343,4 +343,4 @@ TEST(Adapter, TakesTheMemoryThatWasEstimatedAndSoDoesTheModel) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::adapter_test

@@ -21,7 +21,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker {
+namespace tinker::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -535,4 +535,4 @@ TEST_F(CheckpointTest, OptimizersThatAreNotDefinedAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::checkpoint_test

@@ -8,7 +8,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::cpu_test {
 namespace {
 
 using ::testing::AllOf;
@@ -71,4 +71,4 @@ TEST(FlushSubnormals, LastsAsLongAsItLives) {
 #endif
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::cpu_test

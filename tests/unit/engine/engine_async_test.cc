@@ -17,7 +17,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker {
+namespace tinker::engine_async_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -402,4 +402,4 @@ TEST_F(DiskQueueTest, TheRestIsWritten) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::engine_async_test

@@ -18,7 +18,7 @@
 #include "unit/engine/distributions.h"
 #include "unit/engine/golden_folder.h"
 
-namespace tinker::engine {
+namespace tinker::engine::engine_golden_test {
 namespace {
 
 using simdjson::dom::element;
@@ -347,4 +347,4 @@ TEST(engine_golden, twenty_steps_of_adam) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::engine_golden_test

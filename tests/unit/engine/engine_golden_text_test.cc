@@ -14,7 +14,7 @@
 #include "tinker/tokenizer.h"
 #include "unit/engine/golden_folder.h"
 
-namespace tinker::engine {
+namespace tinker::engine::engine_golden_text_test {
 namespace {
 
 using formats::MappedFile;
@@ -146,4 +146,4 @@ TEST(engine_golden, smollm2) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::engine_golden_text_test

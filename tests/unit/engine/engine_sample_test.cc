@@ -15,7 +15,7 @@
 #include "unit/engine/ask.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker {
+namespace tinker::engine_sample_test {
 namespace {
 
 using engine::sample_all;
@@ -160,4 +160,4 @@ TEST_F(EngineSampleTest, GoesOnAfterARequestThatIsRefused) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::engine_sample_test

@@ -17,7 +17,7 @@
 #include "unit/engine/ask.h"
 #include "unit/engine/small_config.h"
 
-namespace tinker {
+namespace tinker::engine_test {
 namespace {
 
 using engine::Ask;
@@ -349,4 +349,4 @@ TEST_F(EngineTest, OptionsCountForMoreThanTheEnvironment) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::engine_test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::engine {
+namespace tinker::engine::fair_shares_test {
 namespace {
 
 TEST(FairShares, NobodyIsNextWhereNobodyWantsAnything) {
@@ -119,4 +119,4 @@ TEST(FairShares, WhoMayNotIsPassedOver) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::fair_shares_test

@@ -16,7 +16,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::finite_difference_test {
 namespace {
 
 using Logprobs = std::vector<std::vector<float>>;
@@ -381,4 +381,4 @@ INSTANTIATE_TEST_SUITE_P(All, FiniteDifferences, ::testing::ValuesIn(kinds()), [
 });
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::finite_difference_test

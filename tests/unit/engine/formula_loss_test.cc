@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::formula_loss_test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -193,4 +193,4 @@ TEST_F(FormulaLoss, CombinesItsMetricsOverTheData) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::formula_loss_test

@@ -16,7 +16,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::invariance_test {
 namespace {
 
 using Bits = std::vector<std::uint32_t>;
@@ -372,4 +372,4 @@ INSTANTIATE_TEST_SUITE_P(All,
                          [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::invariance_test

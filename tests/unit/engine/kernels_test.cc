@@ -16,7 +16,7 @@
 #include "engine/packed_matrix.h"
 #include "engine/product.h"
 
-namespace tinker::engine {
+namespace tinker::engine::kernels_test {
 namespace {
 
 /// Numbers in [-1, 1).
@@ -721,4 +721,4 @@ INSTANTIATE_TEST_SUITE_P(Paths,
                          });
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::kernels_test

@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::llama2c_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(Llama2c, RefusesSizesThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::llama2c_test

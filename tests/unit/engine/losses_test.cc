@@ -12,7 +12,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::losses_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -598,4 +598,4 @@ TEST(ShapedLike, KeepsTheShapeOfTheTargets) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::losses_test

@@ -4,7 +4,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace tinker::engine {
+namespace tinker::engine::machine_memory_test {
 namespace {
 
 constexpr const char* kMemory =
@@ -96,4 +96,4 @@ TEST(AvailableMemory, IsLargeWhereNothingIsKnown) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::machine_memory_test

@@ -19,7 +19,7 @@
 #include "unit/engine/missing_memory.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::memory_test {
 namespace {
 
 using ::tinker::testing::IsOk;
@@ -321,4 +321,4 @@ TEST(Memory, MayBeMissingAnywhereInTraining) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::memory_test

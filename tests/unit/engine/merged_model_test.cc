@@ -17,7 +17,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_config.h"
 
-namespace tinker {
+namespace tinker::merged_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -303,4 +303,4 @@ TEST(InWordsOfConfigJson, FactorsAreTheScalingThatTheyCameFrom) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::merged_model_test

@@ -8,7 +8,7 @@
 #include "support/gguf_file.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::model_config_test {
 namespace {
 
 using ::testing::AllOf;
@@ -317,4 +317,4 @@ TEST(ModelConfig, OfGgufRefusesWhatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::model_config_test

@@ -19,7 +19,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_config.h"
 
-namespace tinker::engine {
+namespace tinker::engine::model_files_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -318,4 +318,4 @@ TEST(ModelFilesOfGguf, NeedsOneFileInAFolder) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::model_files_test

@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::muon_test {
 namespace {
 
 using ::testing::AllOf;
@@ -328,4 +328,4 @@ TEST(MuonStep, RefusesSettingsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::muon_test

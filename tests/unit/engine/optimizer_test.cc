@@ -16,7 +16,7 @@
 #include "unit/engine/small_model.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::optimizer_test {
 namespace {
 
 using ::testing::Each;
@@ -436,4 +436,4 @@ TEST(Norm, HasTheSameBitsOnEveryPath) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::optimizer_test

@@ -9,7 +9,7 @@
 #include "base/half.h"
 #include "engine/counter_random.h"
 
-namespace tinker::engine {
+namespace tinker::engine::packed_matrix_test {
 namespace {
 
 using ::testing::Each;
@@ -175,4 +175,4 @@ TEST(PackedMatrix, IsTransposedOnePanelAtATime) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::packed_matrix_test

@@ -6,7 +6,7 @@
 
 #include "unit/engine/small_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::page_pool_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -298,4 +298,4 @@ TEST(PagePool, RemembersAnAdapterAtTheAddressOfOneThatIsGone) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::page_pool_test

@@ -14,7 +14,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_config.h"
 
-namespace tinker::engine {
+namespace tinker::engine::peft_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -272,4 +272,4 @@ TEST(PeftTensors, AreRefusedIfThereAreOthers) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::peft_test

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::engine {
+namespace tinker::engine::policy_test {
 namespace {
 
 bool any_line(LineId /*line*/) {
@@ -140,4 +140,4 @@ TEST(Policy, ALineMayBecomeAnotherTenants) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::policy_test

@@ -17,7 +17,7 @@
 #include "unit/engine/goldens.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::precision_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -148,4 +148,4 @@ TEST(Precision, OfBf16IsNearF32OnSmolLm2) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::precision_test

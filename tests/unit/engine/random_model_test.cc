@@ -13,7 +13,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/small_config.h"
 
-namespace tinker::engine {
+namespace tinker::engine::random_model_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(RandomModel, RefusesAConfigThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::random_model_test

@@ -17,7 +17,7 @@
 #include "unit/engine/goldens.h"
 
 // Models that are not part of the project, where they are there.
-namespace tinker::engine {
+namespace tinker::engine::real_models_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -158,4 +158,4 @@ TEST(SmolLm2, HasTheWeightsThatTransformersReads) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::real_models_test

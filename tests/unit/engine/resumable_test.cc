@@ -9,7 +9,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::engine {
+namespace tinker::engine::resumable_test {
 namespace {
 
 using testing::IsError;
@@ -64,4 +64,4 @@ TEST(Resumable, AnExceptionIsItsResult) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::resumable_test

@@ -19,7 +19,7 @@ using Ids = std::vector<std::int32_t>;
 inline const Stop kNoStop = Ids();
 
 /// What a token looks like to the stop strings of these tests.
-inline std::string bytes_of(std::int32_t token) {
+inline std::string token_bytes(std::int32_t token) {
   return "<" + std::to_string(token) + ">";
 }
 
@@ -38,7 +38,7 @@ struct SamplerFixture : ::testing::Test {
     return out;
   }
   Result<SampleResponse> sample(SampleJob one) {
-    Sampler sampler(model, threads, {.token_bytes = bytes_of});
+    Sampler sampler(model, threads, {.token_bytes = token_bytes});
     return sample(sampler, std::move(one));
   }
   static Result<SampleResponse> sample(Sampler& sampler, SampleJob one) {

@@ -18,7 +18,7 @@
 #include "unit/engine/missing_memory.h"
 #include "unit/engine/sampler_fixture.h"
 
-namespace tinker::engine {
+namespace tinker::engine::sampler_sharing_test {
 namespace {
 
 using testing::IsOk;
@@ -173,4 +173,4 @@ TEST_F(SamplerSharing, MemoryMayBeMissingAnywhere) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::sampler_sharing_test

@@ -9,7 +9,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/sampler_fixture.h"
 
-namespace tinker::engine {
+namespace tinker::engine::sampler_submit_test {
 namespace {
 
 using ::testing::AllOf;
@@ -151,4 +151,4 @@ TEST_F(SamplerSubmit, FailsWithWhatTheTokenizerThrows) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::sampler_submit_test

@@ -13,7 +13,7 @@
 #include "unit/engine/distributions.h"
 #include "unit/engine/sampler_fixture.h"
 
-namespace tinker::engine {
+namespace tinker::engine::sampler_test {
 namespace {
 
 using ::testing::IsEmpty;
@@ -214,10 +214,11 @@ TEST_F(SamplerTest, StopsAtTheModelsOwnEndUnlessToldNotTo) {
 TEST_F(SamplerTest, StopsAtStringsAcrossTokens) {
   const auto all = sequence({.max_tokens = 20, .stop = kNoStop}).value();
   // The last digit of one token, and the first one of the next but one.
-  const auto text = bytes_of(all.tokens[5]) + bytes_of(all.tokens[6]) + bytes_of(all.tokens[7]);
+  const auto text =
+      token_bytes(all.tokens[5]) + token_bytes(all.tokens[6]) + token_bytes(all.tokens[7]);
   const auto across =
-      text.substr(bytes_of(all.tokens[5]).size() - 2, bytes_of(all.tokens[6]).size() + 4);
-  const std::vector<std::string> many = {"never", bytes_of(all.tokens[12]), across};
+      text.substr(token_bytes(all.tokens[5]).size() - 2, token_bytes(all.tokens[6]).size() + 4);
+  const std::vector<std::string> many = {"never", token_bytes(all.tokens[12]), across};
 
   for (const Stop& stop : {Stop(across), Stop(many)}) {
     const auto got = sequence({.max_tokens = 20, .stop = stop});
@@ -231,8 +232,8 @@ TEST_F(SamplerTest, StopsAtStringsAcrossTokens) {
 TEST_F(SamplerTest, DoesNotLookForStopStringsInThePrompt) {
   const auto all = sequence({.max_tokens = 20, .stop = kNoStop}).value();
 
-  const auto got =
-      sequence({.max_tokens = 20, .stop = bytes_of(prompt.back()) + bytes_of(all.tokens.front())});
+  const auto got = sequence(
+      {.max_tokens = 20, .stop = token_bytes(prompt.back()) + token_bytes(all.tokens.front())});
 
   ASSERT_THAT(got, IsOk());
   EXPECT_EQ(got->tokens, all.tokens);
@@ -578,4 +579,4 @@ TEST_F(SamplerTest, GoesOnWhenTheSamplesOfAPromptFillTheCache) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::sampler_test

@@ -16,7 +16,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::scheduler_test {
 namespace {
 
 using ::testing::AllOf;
@@ -422,4 +422,4 @@ TEST_F(SchedulerTest, MayEndOnItsOwnThread) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::scheduler_test

@@ -14,7 +14,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
 
-namespace tinker::engine {
+namespace tinker::engine::scorer_test {
 namespace {
 
 class ScorerTest : public ::testing::TestWithParam<Setting> {
@@ -120,4 +120,4 @@ INSTANTIATE_TEST_SUITE_P(Engine,
                          [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::scorer_test

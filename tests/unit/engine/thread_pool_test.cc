@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::engine {
+namespace tinker::engine::thread_pool_test {
 namespace {
 
 using ::testing::Each;
@@ -154,4 +154,4 @@ TEST(ThreadPool, EndsRightAfterWork) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::thread_pool_test

@@ -12,7 +12,7 @@
 #include "engine/counter_random.h"
 #include "engine/head.h"
 
-namespace tinker::engine {
+namespace tinker::engine::token_choice_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -354,4 +354,4 @@ TEST(Draw, KeepsEqualTokensByTheirIds) {
 }
 
 }  // namespace
-}  // namespace tinker::engine
+}  // namespace tinker::engine::token_choice_test

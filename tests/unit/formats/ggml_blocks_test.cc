@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 
-namespace tinker::formats {
+namespace tinker::formats::ggml_blocks_test {
 namespace {
 
 std::string from_hex(std::string_view digits) {
@@ -70,4 +70,4 @@ TEST(GgmlBlocksDeathTest, MustBeAsManyAsTheirValues) {
 }
 
 }  // namespace
-}  // namespace tinker::formats
+}  // namespace tinker::formats::ggml_blocks_test

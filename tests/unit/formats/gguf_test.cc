@@ -8,7 +8,7 @@
 #include "support/gguf_file.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::formats {
+namespace tinker::formats::gguf_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -174,4 +174,4 @@ TEST(Gguf, RefusesAnAlignmentThatIsNone) {
 }
 
 }  // namespace
-}  // namespace tinker::formats
+}  // namespace tinker::formats::gguf_test

@@ -8,7 +8,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::formats {
+namespace tinker::formats::mapped_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,4 +47,4 @@ TEST(MappedFile, SaysWhatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace tinker::formats
+}  // namespace tinker::formats::mapped_file_test

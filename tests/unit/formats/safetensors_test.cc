@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::formats {
+namespace tinker::formats::safetensors_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -209,4 +209,4 @@ TEST(WriteSafetensors, RefusesWhatNoFileCanHold) {
 }
 
 }  // namespace
-}  // namespace tinker::formats
+}  // namespace tinker::formats::safetensors_test

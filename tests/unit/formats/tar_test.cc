@@ -12,7 +12,7 @@
 #include "support/tar_archive.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::formats {
+namespace tinker::formats::tar_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -278,4 +278,4 @@ TEST(Gunzip, NoticesDamage) {
 }
 
 }  // namespace
-}  // namespace tinker::formats
+}  // namespace tinker::formats::tar_test

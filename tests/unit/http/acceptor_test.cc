@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::acceptor_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -78,4 +78,4 @@ TEST_F(AcceptorTest, RemovesItsSocketAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::acceptor_test

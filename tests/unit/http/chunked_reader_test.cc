@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::http {
+namespace tinker::http::chunked_reader_test {
 namespace {
 
 struct Outcome {
@@ -71,4 +71,4 @@ TEST(ChunkedReader, BoundsExtensionsAndTrailers) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::chunked_reader_test

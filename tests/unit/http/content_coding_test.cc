@@ -10,7 +10,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::content_coding_test {
 namespace {
 
 using ::testing::AllOf;
@@ -281,4 +281,4 @@ TEST(ContentCoding, FailsWithTheCodeThatIsWanted) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::content_coding_test

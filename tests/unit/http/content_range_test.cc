@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::http {
+namespace tinker::http::content_range_test {
 namespace {
 
 TEST(ContentRange, ReadsWhatServersSend) {  // RFC 9110, section 14.4
@@ -38,4 +38,4 @@ TEST(ContentLength, IsDigitsAlone) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::content_range_test

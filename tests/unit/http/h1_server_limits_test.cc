@@ -7,7 +7,7 @@
 
 #include "support/server_harness.h"
 
-namespace tinker::http {
+namespace tinker::http::h1_server_limits_test {
 namespace {
 
 using ::testing::AllOf;
@@ -139,4 +139,4 @@ TEST(H1ServerLimits, ToleratesEmptyLinesBeforeARequestHoweverTheyAreCut) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h1_server_limits_test

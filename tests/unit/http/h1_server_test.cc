@@ -8,7 +8,7 @@
 #include "async/semaphore.h"
 #include "support/server_harness.h"
 
-namespace tinker::http {
+namespace tinker::http::h1_server_test {
 namespace {
 
 using ::testing::AllOf;
@@ -464,4 +464,4 @@ TEST(H1Server, DrainFinishesWhatRunsAndClosesTheRest) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h1_server_test

@@ -7,7 +7,7 @@
 
 #include "support/h2_server_fixture.h"
 
-namespace tinker::http {
+namespace tinker::http::h2_server_limits_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -271,4 +271,4 @@ TEST_F(H2ServerLimits, ChecksTargetAndHostAsHttpOneDoes) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h2_server_limits_test

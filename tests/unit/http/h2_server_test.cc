@@ -6,7 +6,7 @@
 
 #include "support/h2_server_fixture.h"
 
-namespace tinker::http {
+namespace tinker::http::h2_server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -408,4 +408,4 @@ TEST_F(H2Server, AHeadWithoutItsEndEndsTheConnection) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h2_server_test

@@ -3,7 +3,7 @@
 
 #include "tinker/http.h"
 
-namespace tinker::http {
+namespace tinker::http::headers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(Body, ViewsNothingWhenNull) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::headers_test

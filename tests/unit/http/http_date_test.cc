@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::http {
+namespace tinker::http::http_date_test {
 namespace {
 
 using ::testing::Optional;
@@ -127,4 +127,4 @@ TEST(HttpDate, IsReadAsItWasWritten) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::http_date_test

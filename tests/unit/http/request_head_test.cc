@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::http {
+namespace tinker::http::request_head_test {
 namespace {
 
 /// The status by which a head is refused; 0 when it is read, -1 when its end has not come.
@@ -194,4 +194,4 @@ TEST(RequestHead, IsFoundHoweverItIsCut) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::request_head_test

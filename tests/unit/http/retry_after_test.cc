@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::http {
+namespace tinker::http::retry_after_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +189,4 @@ TEST(BackoffDelay, IsShortenedByUpToAQuarter) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::retry_after_test

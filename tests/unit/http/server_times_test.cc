@@ -6,7 +6,7 @@
 
 #include "support/server_harness.h"
 
-namespace tinker::http {
+namespace tinker::http::server_times_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -194,4 +194,4 @@ TEST(ServerTimes, AHandlerMayTakeAsLongAsItWants) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::server_times_test

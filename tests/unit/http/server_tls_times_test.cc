@@ -13,7 +13,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::server_tls_times_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -128,4 +128,4 @@ TEST_F(ServerTlsTimes, AnAnswerTakesAsLongAsTheSocketMovesBytes) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::server_tls_times_test

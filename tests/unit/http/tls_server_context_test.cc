@@ -11,7 +11,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::tls_server_context_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -44,4 +44,4 @@ TEST(TlsServerContext, RefusesAKeyWithAPasswordWithoutAsking) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::tls_server_context_test

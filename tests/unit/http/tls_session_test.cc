@@ -11,7 +11,7 @@
 #include "support/certificates.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::tls_session_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -363,4 +363,4 @@ TEST_F(TlsSessionTest, ADamagedRecordIsAnError) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::tls_session_test

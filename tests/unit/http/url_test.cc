@@ -5,7 +5,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::url_test {
 namespace {
 
 using testing::IsError;
@@ -385,4 +385,4 @@ TEST(SniHost, IsEmptyForAddresses) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::url_test

@@ -8,7 +8,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::http {
+namespace tinker::http::write_queue_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST_F(WriteQueueTest, HasNothingToWaitForWhenNothingCame) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::write_queue_test

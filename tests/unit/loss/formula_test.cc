@@ -8,7 +8,7 @@
 #include "unit/loss/golden.h"
 #include "unit/loss/graphs.h"
 
-namespace tinker::loss {
+namespace tinker::loss::formula_test {
 namespace {
 
 using ::testing::Contains;
@@ -190,4 +190,4 @@ TEST(Formula, TakesIntegersAndSparseInputs) {
 }
 
 }  // namespace
-}  // namespace tinker::loss
+}  // namespace tinker::loss::formula_test

@@ -10,7 +10,7 @@
 #include "loss/program.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::loss {
+namespace tinker::loss::golden_test {
 namespace {
 
 using eval::Program;
@@ -120,4 +120,4 @@ TEST(GoldenFile, HasACaseForEveryOperatorOfTheProtocol) {
 }
 
 }  // namespace
-}  // namespace tinker::loss
+}  // namespace tinker::loss::golden_test

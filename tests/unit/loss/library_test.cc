@@ -7,7 +7,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/loss/batches.h"
 
-namespace tinker::loss {
+namespace tinker::loss::library_test {
 namespace {
 
 using ::testing::DoubleNear;
@@ -195,4 +195,4 @@ TEST(Dpo, RefusesOddDataAndMissingReferences) {
 }
 
 }  // namespace
-}  // namespace tinker::loss
+}  // namespace tinker::loss::library_test

@@ -8,7 +8,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/loss/graphs.h"
 
-namespace tinker::loss {
+namespace tinker::loss::program_test {
 namespace {
 
 using eval::Outcome;
@@ -255,4 +255,4 @@ TEST(Program, TreatsTheHomesOfAFunctionAlike) {
 }
 
 }  // namespace
-}  // namespace tinker::loss
+}  // namespace tinker::loss::program_test

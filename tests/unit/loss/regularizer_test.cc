@@ -7,7 +7,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/loss/batches.h"
 
-namespace tinker::loss {
+namespace tinker::loss::regularizer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -223,4 +223,4 @@ TEST(Regularizer, DrawsTheSamePointsForTheSameSeed) {
 }
 
 }  // namespace
-}  // namespace tinker::loss
+}  // namespace tinker::loss::regularizer_test

@@ -8,7 +8,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::access_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -181,4 +181,4 @@ TEST(Access, RefusesLinksOfAServerWithAnotherSecret) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::access_test

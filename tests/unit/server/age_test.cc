@@ -11,7 +11,7 @@
 #include "support/hex.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::age_test {
 namespace {
 
 using testing::from_hex;
@@ -333,4 +333,4 @@ TEST(AgeDecrypt, RefusesAMalformedHeader) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::age_test

@@ -7,7 +7,7 @@
 #include "http/ascii.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::bech32_test {
 namespace {
 
 using testing::IsError;
@@ -86,4 +86,4 @@ TEST(Bech32, RefusesBitsThatAreNoByte) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::bech32_test

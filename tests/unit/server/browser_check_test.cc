@@ -6,7 +6,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::browser_check_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST(LoopbackHost, IsThisMachineAlone) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::browser_check_test

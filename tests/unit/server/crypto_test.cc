@@ -7,7 +7,7 @@
 #include "support/hex.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server::crypto {
+namespace tinker::server::crypto::crypto_test {
 namespace {
 
 using testing::from_hex;
@@ -118,4 +118,4 @@ TEST(Seal, RefusesKeysAndNoncesOfAnotherSize) {
 }
 
 }  // namespace
-}  // namespace tinker::server::crypto
+}  // namespace tinker::server::crypto::crypto_test

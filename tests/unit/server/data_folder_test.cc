@@ -10,7 +10,7 @@
 #include "support/unprivileged.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::data_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -198,4 +198,4 @@ TEST(SizeOfFolder, NamesTheFolderThatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::data_folder_test

@@ -11,7 +11,7 @@
 #include "support/unprivileged.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::database_test {
 namespace {
 
 using ::testing::AllOf;
@@ -209,4 +209,4 @@ TEST_F(DatabaseTest, RefusesWhatCannotHoldALog) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::database_test

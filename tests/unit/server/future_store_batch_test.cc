@@ -3,7 +3,7 @@
 
 #include "unit/server/future_store_support.h"
 
-namespace tinker::server {
+namespace tinker::server::future_store_batch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -225,4 +225,4 @@ TEST_F(FutureStoreTest, SplitsVeryLongAnswers) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::future_store_batch_test

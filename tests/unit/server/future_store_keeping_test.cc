@@ -2,7 +2,7 @@
 
 #include "unit/server/future_store_support.h"
 
-namespace tinker::server {
+namespace tinker::server::future_store_keeping_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -198,4 +198,4 @@ TEST_F(FutureStoreTest, AnAnswerOutlivesTheResult) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::future_store_keeping_test

@@ -3,7 +3,7 @@
 
 #include "unit/server/future_store_support.h"
 
-namespace tinker::server {
+namespace tinker::server::future_store_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -256,4 +256,4 @@ TEST_F(FutureStoreTest, TenThousandPollsEndWithTheirResultsAndNoTimePasses) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::future_store_test

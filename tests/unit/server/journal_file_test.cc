@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::journal_file_test {
 namespace {
 
 using ::testing::_;
@@ -152,4 +152,4 @@ TEST(JournalRecord, RefusesBytesThatAreNoRecord) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::journal_file_test

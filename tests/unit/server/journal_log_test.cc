@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::journal_log_test {
 namespace {
 
 using ::testing::_;
@@ -159,4 +159,4 @@ TEST_F(JournalLogTest, TakesNothingMoreOnceItIsDiscarded) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::journal_log_test

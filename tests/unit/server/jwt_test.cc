@@ -11,7 +11,7 @@
 #include "wire/base64.h"
 #include "wire/json_reader.h"
 
-namespace tinker::server {
+namespace tinker::server::jwt_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -143,4 +143,4 @@ TEST(Token, OfAnOwnerThatIsNoTextCannotBeMade) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::jwt_test

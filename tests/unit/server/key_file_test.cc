@@ -9,7 +9,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::key_file_test {
 namespace {
 
 using ::testing::AllOf;
@@ -135,4 +135,4 @@ TEST(ReadKeyFile, FailsForAFileThatIsNotThereOrNoFile) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::key_file_test

@@ -9,7 +9,7 @@
 #include "server/crypto.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::links_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -108,4 +108,4 @@ TEST(Link, IsNotMadeOfATargetThatHasItsParameters) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::links_test

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::server {
+namespace tinker::server::memory_plan_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -101,4 +101,4 @@ TEST(ChooseLeaving, TakesAllWhereThatIsNotEnough) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::memory_plan_test

@@ -16,7 +16,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::model_registry_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -404,4 +404,4 @@ TEST_F(ShortMemoryTest, TrainingIsHeldToWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::model_registry_test

@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::model_source_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -276,4 +276,4 @@ TEST(RandomModelFolder, GoesWithItsLastUser) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::model_source_test

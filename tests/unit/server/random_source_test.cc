@@ -7,7 +7,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tokenizer.h"
 
-namespace tinker::server {
+namespace tinker::server::random_source_test {
 namespace {
 
 using ::testing::AllOf;
@@ -158,4 +158,4 @@ TEST_F(RandomTokenizerTest, IsSaidToBeFastForTransformers) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::random_source_test

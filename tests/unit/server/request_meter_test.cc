@@ -7,7 +7,7 @@
 
 #include "support/exposition.h"
 
-namespace tinker::server {
+namespace tinker::server::request_meter_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -53,4 +53,4 @@ TEST(RequestMeter, CountsARequestUpToItsBound) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::request_meter_test

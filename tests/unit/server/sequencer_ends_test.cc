@@ -8,7 +8,7 @@
 
 #include "unit/server/sequencer_support.h"
 
-namespace tinker::server {
+namespace tinker::server::sequencer_ends_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -158,4 +158,4 @@ TEST_F(SequencerTest, StartsEachExactlyOnceWhateverTheOrder) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::sequencer_ends_test

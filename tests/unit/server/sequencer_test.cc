@@ -4,7 +4,7 @@
 
 #include "unit/server/sequencer_support.h"
 
-namespace tinker::server {
+namespace tinker::server::sequencer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -248,4 +248,4 @@ TEST_F(SequencerTest, ForgetsTheOldestNumbersAndTakesTheirRepeatsForGivenUp) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::sequencer_test

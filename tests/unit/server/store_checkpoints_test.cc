@@ -8,7 +8,7 @@
 #include "support/store_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::store_checkpoints_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -261,4 +261,4 @@ TEST_F(StoreCheckpoints, CannotChangeBeforeTheyAreThere) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::store_checkpoints_test

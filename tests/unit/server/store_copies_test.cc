@@ -7,7 +7,7 @@
 #include "support/store_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::store_copies_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -157,4 +157,4 @@ TEST_F(StoreExpiry, WaitsForTheSweepAcrossARestart) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::store_copies_test

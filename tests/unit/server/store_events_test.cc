@@ -7,7 +7,7 @@
 #include "support/store_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::store_events_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -105,4 +105,4 @@ TEST_F(StoreEvents, KeepUsageOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::store_events_test

@@ -7,7 +7,7 @@
 #include "support/store_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::store_sessions_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -308,4 +308,4 @@ TEST_F(StoreSessions, KeepTheirSamplers) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::store_sessions_test

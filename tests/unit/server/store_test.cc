@@ -17,7 +17,7 @@
 #include "support/store_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::server {
+namespace tinker::server::store_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -227,4 +227,4 @@ TEST_F(StoreKilled, KeepsEveryCheckpointThatItAcknowledged) {
 }
 
 }  // namespace
-}  // namespace tinker::server
+}  // namespace tinker::server::store_test

@@ -4,7 +4,7 @@
 
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::session {
+namespace tinker::session::backoff_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -111,4 +111,4 @@ TEST(SharedBackoff, IsForgottenWhenNobodyHoldsIt) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::backoff_test

@@ -7,7 +7,7 @@
 
 // Reports (R6.21), and who lets go of what (R6.23, R6.24).
 
-namespace tinker::session {
+namespace tinker::session::batch_poller_ends_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -178,4 +178,4 @@ TEST_F(BatchPollerTest, ServesManyWaitersAtOnce) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::batch_poller_ends_test

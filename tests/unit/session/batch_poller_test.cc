@@ -8,7 +8,7 @@
 
 // Waiting, fetching (R6.13 to R6.18) and failing (R6.19, R6.20).
 
-namespace tinker::session {
+namespace tinker::session::batch_poller_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -329,4 +329,4 @@ TEST_F(BatchPollerTest, AStoredCompletionBeatsAFailure) {  // R6.20
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::batch_poller_test

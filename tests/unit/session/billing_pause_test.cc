@@ -4,7 +4,7 @@
 
 #include "support/session_fixture.h"
 
-namespace tinker::session {
+namespace tinker::session::billing_pause_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -83,4 +83,4 @@ TEST_F(BillingPauseTest, DoesNotPauseLongerThanOneRoundWhenTheLimitIsZero) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::billing_pause_test

@@ -7,7 +7,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/session/poll_support.h"
 
-namespace tinker::session {
+namespace tinker::session::canceller_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -284,4 +284,4 @@ TEST_F(CancellerTest, EndsTheSubmissionWithTheSession) {  // D17
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::canceller_test

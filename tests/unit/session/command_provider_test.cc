@@ -17,7 +17,7 @@
 #include "tinker/runtime.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::command_provider_test {
 namespace {
 
 using base::FileDescriptor;
@@ -231,4 +231,4 @@ TEST_F(CommandProviderTest, LeaksNoFiles) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::command_provider_test

@@ -10,7 +10,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::credential_file_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -296,4 +296,4 @@ TEST(CredentialStore, SaysWhatIsWrongWithTheFile) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::credential_file_test

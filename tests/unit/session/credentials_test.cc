@@ -9,7 +9,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::session {
+namespace tinker::session::credentials_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -245,4 +245,4 @@ TEST_F(Credentials, ComeFromAProviderOfTheirKind) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::credentials_test

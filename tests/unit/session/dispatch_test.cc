@@ -8,7 +8,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/session/sample_support.h"
 
-namespace tinker::session {
+namespace tinker::session::dispatch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -369,4 +369,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& place) { return place.param.name; });
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::dispatch_test

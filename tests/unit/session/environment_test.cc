@@ -6,7 +6,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::environment_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -54,4 +54,4 @@ TEST(IsOfficialHost, LooksAtTheHostAlone) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::environment_test

@@ -8,7 +8,7 @@
 
 // What follows answers that are a success (6.3).
 
-namespace tinker::session {
+namespace tinker::session::future_poller_answers_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -329,4 +329,4 @@ TEST_F(FuturePollerTest, RefusesWhatIsNoJsonObject) {  // 6.3
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::future_poller_answers_test

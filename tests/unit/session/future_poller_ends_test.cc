@@ -8,7 +8,7 @@
 
 // What polling reports, and how it ends.
 
-namespace tinker::session {
+namespace tinker::session::future_poller_ends_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -261,4 +261,4 @@ TEST_F(FuturePollerTest, ManyPollsAtOnceAllEnd) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::future_poller_ends_test

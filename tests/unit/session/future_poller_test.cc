@@ -9,7 +9,7 @@
 
 // What a poll looks like (6.1) and what follows answers that say no (6.2).
 
-namespace tinker::session {
+namespace tinker::session::future_poller_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -334,4 +334,4 @@ TEST_F(FuturePollerTest, PassesOnTheErrorOfTheCredential) {  // PROTOCOL 5
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::future_poller_test

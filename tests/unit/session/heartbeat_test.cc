@@ -8,7 +8,7 @@
 #include "session/future_poller.h"
 #include "unit/session/sample_support.h"
 
-namespace tinker::session {
+namespace tinker::session::heartbeat_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -49,4 +49,4 @@ TEST(Heartbeat, IsOnTimeDuringAFloodOfTenThousandSamples) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::heartbeat_test

@@ -7,7 +7,7 @@
 #include "tinker/version.h"
 #include "wire/base64.h"
 
-namespace tinker::session {
+namespace tinker::session::holder_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -455,4 +455,4 @@ TEST_F(HolderTest, NamesTheLastFailureWhenTheDeadlineOfAStartPasses) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::holder_test

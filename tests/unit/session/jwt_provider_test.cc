@@ -12,7 +12,7 @@
 #include "support/session_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::jwt_provider_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -408,4 +408,4 @@ TEST(RefreshDelay, IsNeverWithoutAPause) {  // R3.9, D26
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::jwt_provider_test

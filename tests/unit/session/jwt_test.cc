@@ -5,7 +5,7 @@
 #include "support/jwt.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::jwt_test {
 namespace {
 
 using ::testing::DoubleEq;
@@ -112,4 +112,4 @@ TEST(Whoami, TrustsAGivenJwtOfAPassportOnly) {  // R3.12
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::jwt_test

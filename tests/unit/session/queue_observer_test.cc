@@ -5,7 +5,7 @@
 
 #include "unit/session/poll_support.h"
 
-namespace tinker::session {
+namespace tinker::session::queue_observer_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -146,4 +146,4 @@ TEST(QueueStateObserver, RepeatsNoSecret) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::queue_observer_test

@@ -5,7 +5,7 @@
 #include "support/holder_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::rest_services_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -49,4 +49,4 @@ TEST_F(RestServicesTest, EndWithTheirRuntime) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::rest_services_test

@@ -5,7 +5,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/session/sample_support.h"
 
-namespace tinker::session {
+namespace tinker::session::retries_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -353,4 +353,4 @@ TEST_F(ExecuteWithRetriesTest, TellsTheLocalBusOfFailedRoundsAndPauses) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::retries_test

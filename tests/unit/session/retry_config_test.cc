@@ -5,7 +5,7 @@
 #include "session/retry_handler.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::retry_config_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -142,4 +142,4 @@ TEST(IsRepeatable, ForWhatTheUserAddsButNeverForACancellation) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::retry_config_test

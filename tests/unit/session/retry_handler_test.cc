@@ -5,7 +5,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/session/sample_support.h"
 
-namespace tinker::session {
+namespace tinker::session::retry_handler_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -385,4 +385,4 @@ TEST_F(RetryHandlersTest, RefuseAConfigurationThatCannotWork) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::retry_handler_test

@@ -7,7 +7,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/base64.h"
 
-namespace tinker::session {
+namespace tinker::session::sampler_handle_test {
 namespace {
 
 using ::testing::AllOf;
@@ -111,4 +111,4 @@ TEST(SamplerHandle, NeverShowsItsContentsInErrors) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::sampler_handle_test

@@ -10,7 +10,7 @@
 
 // Runs flows that succeed and flows that fail, at debug level, against a server that repeats what
 // it was sent, and looks for credentials in everything that comes out.
-namespace tinker::session {
+namespace tinker::session::secrets_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -139,4 +139,4 @@ TEST_F(SecretsTest, AppearNowhere) {  // R14.13, R17.3, R20.3, D6, D8
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::secrets_test

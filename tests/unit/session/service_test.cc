@@ -5,7 +5,7 @@
 #include "support/holder_fixture.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::session {
+namespace tinker::session::service_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -247,4 +247,4 @@ TEST_F(ServiceTest, KnowsItsPageInTheConsole) {  // R1.18
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::service_test

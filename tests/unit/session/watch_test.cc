@@ -9,7 +9,7 @@
 
 #include "unit/session/poll_support.h"
 
-namespace tinker::session {
+namespace tinker::session::watch_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -92,4 +92,4 @@ TEST(Watch, DoesNotFloodTheLogWhenThousandsWait) {
 }
 
 }  // namespace
-}  // namespace tinker::session
+}  // namespace tinker::session::watch_test

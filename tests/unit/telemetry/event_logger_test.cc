@@ -3,7 +3,7 @@
 
 #include "tinker/event_log.h"
 
-namespace tinker {
+namespace tinker::event_logger_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -90,4 +90,4 @@ TEST_F(EventLoggerTest, EndsWithItsSubscription) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::event_logger_test

@@ -12,7 +12,7 @@
 
 #include "support/exposition.h"
 
-namespace tinker {
+namespace tinker::metrics_test {
 namespace {
 
 using ::testing::AllOf;
@@ -276,4 +276,4 @@ TEST_F(MetricsTest, WritesOnlyDescriptionsBeforeTheFirstEvent) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::metrics_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::telemetry {
+namespace tinker::telemetry::report_data_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -147,4 +147,4 @@ TEST(DataCleaner, TurnsNumbersThatJsonLacksIntoNull) {
 }
 
 }  // namespace
-}  // namespace tinker::telemetry
+}  // namespace tinker::telemetry::report_data_test

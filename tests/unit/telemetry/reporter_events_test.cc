@@ -11,7 +11,7 @@
 
 // What is sent.
 
-namespace tinker::telemetry {
+namespace tinker::telemetry::reporter_events_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -289,4 +289,4 @@ TEST_F(ReporterTest, WritesWhatTheOfficialServerReads) {  // PROTOCOL 9.6
 }
 
 }  // namespace
-}  // namespace tinker::telemetry
+}  // namespace tinker::telemetry::reporter_events_test

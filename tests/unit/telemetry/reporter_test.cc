@@ -10,7 +10,7 @@
 
 // When and how often things are sent, what bounds them and what ends them.
 
-namespace tinker::telemetry {
+namespace tinker::telemetry::reporter_test {
 namespace {
 
 using ::testing::Each;
@@ -402,4 +402,4 @@ TEST_F(ReporterTest, LetsGoOfEverythingAtItsEnd) {
 }
 
 }  // namespace
-}  // namespace tinker::telemetry
+}  // namespace tinker::telemetry::reporter_test

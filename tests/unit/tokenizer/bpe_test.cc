@@ -8,7 +8,7 @@
 
 #include "tinker/rng.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::bpe_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -148,4 +148,4 @@ TEST(Bpe, LongTextsAreCutWhereNoTokenReaches) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::bpe_test

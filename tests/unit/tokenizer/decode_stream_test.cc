@@ -7,7 +7,7 @@
 #include "tinker/tokenizer.h"
 #include "tokenizer/decoder.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::decode_stream_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -131,4 +131,4 @@ TEST(ToUtf8, AnyCutGivesTheSameText) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::decode_stream_test

@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tokenizer.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::file_reader_test {
 namespace {
 
 using ::testing::AllOf;
@@ -110,4 +110,4 @@ TEST(TokenizerFile, WhatCannotBeLoadedIsNamed) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::file_reader_test

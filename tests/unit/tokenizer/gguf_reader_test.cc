@@ -9,7 +9,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/tokenizer.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::gguf_reader_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -103,4 +103,4 @@ TEST(GgufVocabulary, RefusesByName) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::gguf_reader_test

@@ -10,7 +10,7 @@
 
 #include "tinker/tokenizer.h"
 
-namespace tinker {
+namespace tinker::golden_test {
 namespace {
 
 // What the real libraries make of texts: tests/golden/make_tokenizer_golden.py.
@@ -152,4 +152,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return tested.param; });
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::golden_test

@@ -6,7 +6,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::hf_reader_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST(HfReader, RefusesPartsNestedTooDeeply) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::hf_reader_test

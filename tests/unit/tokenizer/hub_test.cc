@@ -10,7 +10,7 @@
 #include "tinker/testing/virtual_runtime.h"
 #include "tokenizer/hub_core.h"
 
-namespace tinker {
+namespace tinker::hub_test {
 namespace {
 
 using ::testing::AllOf;
@@ -304,4 +304,4 @@ TEST_F(HubTest, CanBeCancelled) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::hub_test

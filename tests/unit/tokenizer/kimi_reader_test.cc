@@ -12,7 +12,7 @@
 #include "tinker/tokenizer.h"
 #include "tokenizer/patterns.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::kimi_reader_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(Kimi, RefusesOtherModelsByName) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::kimi_reader_test

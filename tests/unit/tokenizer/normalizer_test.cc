@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::normalizer_test {
 namespace {
 
 std::string normalized(const TextStep& step, std::string_view text, bool is_first = true) {
@@ -73,4 +73,4 @@ TEST(Normalizer, SaysWhenItIsSureToChangeNothing) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::normalizer_test

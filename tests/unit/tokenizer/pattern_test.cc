@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "tokenizer/patterns.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::pattern_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -169,4 +169,4 @@ TEST(Pattern, RefusesGroupsNestedTooDeeply) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::pattern_test

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::pre_tokenizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -73,4 +73,4 @@ TEST(PreTokenizer, ALookAheadEndsWithThePiece) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::pre_tokenizer_test

@@ -8,7 +8,7 @@
 #include "support/tiktoken_file.h"
 #include "tinker/tokenizer.h"
 
-namespace tinker {
+namespace tinker::tiktoken_presets_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(TiktokenPreset, HarmonyHasTheTokensOfChats) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::tiktoken_presets_test

@@ -7,7 +7,7 @@
 #include "support/tiktoken_file.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::tiktoken_reader_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(Tiktoken, RefusesPatternsAndSpecialTokensThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::tiktoken_reader_test

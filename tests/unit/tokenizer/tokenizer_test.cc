@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::tokenizer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -115,4 +115,4 @@ TEST(Tokenizer, ManyThreadsMayUseOne) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::tokenizer_test

@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::unicode_test {
 namespace {
 
 using ::testing::SizeIs;
@@ -146,4 +146,4 @@ TEST(IsSurelyNormalized, IsNeverWrong) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::unicode_test

@@ -6,7 +6,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::tokenizer {
+namespace tinker::tokenizer::vocabulary_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -72,4 +72,4 @@ TEST(Vocabulary, RefusesIdsThatAreTakenOrOutOfRange) {
 }
 
 }  // namespace
-}  // namespace tinker::tokenizer
+}  // namespace tinker::tokenizer::vocabulary_test

@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "transport/asio_transport.h"
 
-namespace tinker::http {
+namespace tinker::http::asio_transport_ends_test {
 namespace {
 
 using ::testing::_;
@@ -193,4 +193,4 @@ TEST(AsioTransportShutdown, ALoopThatHasEndedTakesNoRequests) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::asio_transport_ends_test

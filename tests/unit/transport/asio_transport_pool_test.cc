@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "transport/asio_transport.h"
 
-namespace tinker::http {
+namespace tinker::http::asio_transport_pool_test {
 namespace {
 
 using ::testing::_;
@@ -198,4 +198,4 @@ TEST_F(AsioTransportPoolTest, ClosingAChannelLetsBusyConnectionsFinish) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::asio_transport_pool_test

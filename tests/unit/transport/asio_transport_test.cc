@@ -12,7 +12,7 @@
 #include "support/tcp_server.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::asio_transport_test {
 namespace {
 
 using ::testing::_;
@@ -262,4 +262,4 @@ TEST_F(AsioTransportTest, SaysThatItWasAProxyThatCouldNotBeReached) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::asio_transport_test

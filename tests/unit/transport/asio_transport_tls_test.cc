@@ -12,7 +12,7 @@
 #include "tinker/testing/matchers.h"
 #include "transport/asio_transport.h"
 
-namespace tinker::http {
+namespace tinker::http::asio_transport_tls_test {
 namespace {
 
 using ::testing::_;
@@ -474,4 +474,4 @@ TEST_F(AsioTransportTlsTest, AProxyHasToBeTrustedToo) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::asio_transport_tls_test

@@ -9,7 +9,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/testing/virtual_runtime.h"
 
-namespace tinker::http {
+namespace tinker::http::body_sink_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -130,4 +130,4 @@ TEST(FakeTransport, HandsBodiesToASink) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::body_sink_test

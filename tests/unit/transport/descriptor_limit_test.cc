@@ -37,7 +37,7 @@ extern "C" int accept4(int fd, sockaddr* addr, socklen_t* addr_len, int flags) {
   return static_cast<int>(accepted);
 }
 
-namespace tinker::http {
+namespace tinker::http::descriptor_limit_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -157,4 +157,4 @@ TEST_F(DescriptorLimitTest, ConnectionsWaitForTheSystemToHaveRoom) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::descriptor_limit_test

@@ -9,7 +9,7 @@
 #include "support/tcp_server.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::dialer_test {
 namespace {
 
 using ::testing::AllOf;
@@ -152,4 +152,4 @@ TEST(ResolverLookup, ReadsAddressesWithoutAsking) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::dialer_test

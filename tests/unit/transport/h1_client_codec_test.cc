@@ -5,7 +5,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::h1_client_codec_test {
 namespace {
 
 using ::testing::EndsWith;
@@ -419,4 +419,4 @@ TEST_F(H1ClientCodecTest, ACancelledExchangeLeavesTheConnectionUseless) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h1_client_codec_test

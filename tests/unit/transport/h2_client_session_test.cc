@@ -7,7 +7,7 @@
 
 #include "support/h2_peer.h"
 
-namespace tinker::http {
+namespace tinker::http::h2_client_session_test {
 namespace {
 
 using ::testing::Contains;
@@ -504,4 +504,4 @@ TEST_F(H2ClientSessionTest, AViolationAfterTheStartFailsEverything) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::h2_client_session_test

@@ -7,7 +7,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::proxy_test {
 namespace {
 
 using ::testing::AllOf;
@@ -300,4 +300,4 @@ TEST(NoProxy, PassesOverWhatMatchesNothing) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::proxy_test

@@ -20,7 +20,7 @@
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::server_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -369,4 +369,4 @@ TEST_F(ServerTest, PlainBytesOnATlsPortDoNoHarm) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::server_test

@@ -5,7 +5,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::http {
+namespace tinker::http::tunnel_test {
 namespace {
 
 using ::testing::AllOf;
@@ -85,4 +85,4 @@ TEST_F(TunnelTest, RefusesGarbage) {
 }
 
 }  // namespace
-}  // namespace tinker::http
+}  // namespace tinker::http::tunnel_test

@@ -17,7 +17,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::buffer_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -296,4 +296,4 @@ TEST(BufferIterator, IsOrdered) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::buffer_test

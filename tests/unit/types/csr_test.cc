@@ -13,7 +13,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/types/tensor_data.h"
 
-namespace tinker {
+namespace tinker::csr_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -380,4 +380,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::csr_test

@@ -11,7 +11,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::date_time_test {
 namespace {
 
 using ::testing::AllOf;
@@ -310,4 +310,4 @@ TEST(DateTime, OfUtcIsNotNaive) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::date_time_test

@@ -6,7 +6,7 @@
 #include "tinker/types/forward_backward.h"
 #include "tinker/types/sample.h"
 
-namespace tinker {
+namespace tinker::datum_making_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -76,4 +76,4 @@ TEST(EpisodeDatum, RefusesWhatCannotBeTrainedOn) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::datum_making_test

@@ -13,7 +13,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::datum_test {
 namespace {
 
 using ::testing::AllOf;
@@ -222,4 +222,4 @@ TEST(DatumValidate, OfABatchNamesTheDatumAndTheInput) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::datum_test

@@ -11,7 +11,7 @@
 #include "tinker/types/sample.h"
 #include "tinker/types/sampling_params.h"
 
-namespace tinker {
+namespace tinker::defaults_test {
 namespace {
 
 using ::testing::VariantWith;
@@ -135,4 +135,4 @@ TEST(Defaults, OfTheDynamicClientConfig) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::defaults_test

@@ -5,7 +5,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::forward_backward_test {
 namespace {
 
 using ::testing::DoubleEq;
@@ -47,4 +47,4 @@ TEST(ForwardBackwardOutput, ElementsOfAnotherTypeAreNoLoss) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::forward_backward_test

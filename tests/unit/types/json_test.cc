@@ -7,7 +7,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::json_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST(Json, EqualsTheSameTree) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::json_test

@@ -10,7 +10,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker::detail {
+namespace tinker::detail::loss_inputs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -209,4 +209,4 @@ TEST(LossInputs, SayWhichLossTheyAreMeantFor) {
 }
 
 }  // namespace
-}  // namespace tinker::detail
+}  // namespace tinker::detail::loss_inputs_test

@@ -11,7 +11,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::model_input_test {
 namespace {
 
 using ::testing::AllOf;
@@ -203,4 +203,4 @@ TEST(ModelInputToTokens, NamesTheChunkThatIsNotText) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::model_input_test

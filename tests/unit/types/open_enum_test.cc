@@ -16,7 +16,7 @@
 #include "tinker/types/tensor_data.h"
 #include "tinker/types/tinker_path.h"
 
-namespace tinker {
+namespace tinker::open_enum_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -157,4 +157,4 @@ TEST(OpenEnum, ComparesUnknownValuesByTheirText) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::open_enum_test

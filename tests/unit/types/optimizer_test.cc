@@ -8,7 +8,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::optimizer_test {
 namespace {
 
 using testing::IsError;
@@ -46,4 +46,4 @@ TEST(AdamParams, RefusesWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::optimizer_test

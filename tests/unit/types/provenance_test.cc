@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/types/datum.h"
 
-namespace tinker {
+namespace tinker::provenance_test {
 namespace {
 
 using ::testing::AllOf;
@@ -190,4 +190,4 @@ TEST(Provenance, NamesTheDatumInABatch) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::provenance_test

@@ -8,7 +8,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tinker {
+namespace tinker::sample_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -89,4 +89,4 @@ TEST(PromptLogprob, MayBeInfinite) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::sample_test

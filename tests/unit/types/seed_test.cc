@@ -8,7 +8,7 @@
 
 #include "tinker/types/sampling_params.h"
 
-namespace tinker {
+namespace tinker::seed_test {
 namespace {
 
 constexpr auto kUint64Max = std::numeric_limits<std::uint64_t>::max();
@@ -51,4 +51,4 @@ TEST(Seed, IsWrittenAsAPlainNumber) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::seed_test

@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "tinker/types/model_input.h"
 
-namespace tinker {
+namespace tinker::tensor_container_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(TensorContainer, DoesNotBelieveAHugeRank) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::tensor_container_test

@@ -11,7 +11,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::tensor_data_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(TensorData, DiffersByItsIndices) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::tensor_data_test

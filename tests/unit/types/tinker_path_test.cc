@@ -9,7 +9,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::tinker_path_test {
 namespace {
 
 using ::testing::AllOf;
@@ -113,4 +113,4 @@ TEST(TinkerPath, QuotesWhatItRefuses) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::tinker_path_test

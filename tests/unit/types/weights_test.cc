@@ -4,7 +4,7 @@
 
 #include "tinker/testing/matchers.h"
 
-namespace tinker {
+namespace tinker::weights_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -29,4 +29,4 @@ TEST(SavedSampler, HasNoPageForAPathThatIsNone) {
 }
 
 }  // namespace
-}  // namespace tinker
+}  // namespace tinker::weights_test

@@ -16,7 +16,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::account_answers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -319,4 +319,4 @@ TEST(SelfApiKeyJson, SaysWhoTheKeyBelongsTo) {  // PROTOCOL 9.48
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::account_answers_test

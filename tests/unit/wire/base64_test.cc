@@ -9,7 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::wire {
+namespace tinker::wire::base64_test {
 namespace {
 
 using ::testing::Optional;
@@ -79,4 +79,4 @@ TEST(Base64, RefusesBitsThatNoEncoderSets) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::base64_test

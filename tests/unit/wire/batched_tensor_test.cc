@@ -14,7 +14,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::batched_tensor_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -325,4 +325,4 @@ TEST(BatchedTensorProto, WritesRaggedOutputsAsRectangularChunks) {  // 5.2
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::batched_tensor_test

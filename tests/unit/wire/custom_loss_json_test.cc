@@ -10,7 +10,7 @@
 #include "tinker/types/custom_loss.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::custom_loss_json_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -94,4 +94,4 @@ TEST(CustomLossJson, AcceptsTheNameOfALambda) {  // 9.40
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::custom_loss_json_test

@@ -14,7 +14,7 @@
 #include "wire/json.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::forward_backward_json_test {
 namespace {
 
 using tinker::testing::echo;
@@ -150,4 +150,4 @@ TEST(ForwardBackwardOutputJson, WritesMetricsThatAreNoNumbersAsTexts) {  // PROT
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::forward_backward_json_test

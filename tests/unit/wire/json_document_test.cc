@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/json_reader.h"
 
-namespace tinker::wire {
+namespace tinker::wire::json_document_test {
 namespace {
 
 using ::testing::AllOf;
@@ -254,4 +254,4 @@ TEST(JsonDocument, IsReadAfterOneThatWasRefused) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_document_test

@@ -18,7 +18,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::json_policy_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -234,4 +234,4 @@ TEST(AnswerPolicy, AcceptsOnlyStringsInStringMaps) {  // PROTOCOL 5
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_policy_test

@@ -17,7 +17,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::json_requests_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -260,4 +260,4 @@ TEST(JsonRequest, TakesTheLastOfRepeatedFreeFormMembers) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_requests_test

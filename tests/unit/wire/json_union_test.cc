@@ -13,7 +13,7 @@
 #include "tinker/types/telemetry.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::json_union_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -247,4 +247,4 @@ TEST(BillingUnion, NeedsEveryMember) {  // all required
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_union_test

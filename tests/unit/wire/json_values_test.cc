@@ -21,7 +21,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::json_values_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -303,4 +303,4 @@ TEST(JsonStop, RefusesOtherKinds) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_values_test

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tinker::wire {
+namespace tinker::wire::json_writer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -208,4 +208,4 @@ TEST(JsonWriter, KeepsTheFirstFailure) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::json_writer_test

@@ -13,7 +13,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::optimizer_json_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -238,4 +238,4 @@ TEST(OptimStepJson, NeedsATextForAType) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::optimizer_json_test

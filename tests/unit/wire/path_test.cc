@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::wire {
+namespace tinker::wire::path_test {
 namespace {
 
 TEST(Path, IsADollarAtTheTop) {
@@ -37,4 +37,4 @@ TEST(Path, ForgetsAStepWhenItsObjectDies) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::path_test

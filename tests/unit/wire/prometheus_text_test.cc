@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::wire {
+namespace tinker::wire::prometheus_text_test {
 namespace {
 
 TEST(PrometheusText, WritesAFamilyAndItsSamples) {
@@ -55,4 +55,4 @@ TEST(PrometheusText, AddsTheBucketsOfAHistogramUp) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::prometheus_text_test

@@ -11,7 +11,7 @@
 #include "tinker/types/promise.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::promise_answers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -186,4 +186,4 @@ TEST(FuturesRetrieveResponseJson, KeepsStatesOfTheFuture) {  // WIRE_TOOL: unkno
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::promise_answers_test

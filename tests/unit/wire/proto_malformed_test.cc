@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::proto_malformed_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -208,4 +208,4 @@ TEST(WrongWireType, IsRefusedInRequests) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::proto_malformed_test

@@ -11,7 +11,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::proto_memory_test {
 namespace {
 
 using ::testing::Each;
@@ -133,4 +133,4 @@ TEST(ProtoMemory, OwnsWhatItWidened) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::proto_memory_test

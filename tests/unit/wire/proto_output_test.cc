@@ -10,7 +10,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::proto_output_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -266,4 +266,4 @@ TEST(ForwardBackwardOutputProto, RefusesSparseAndBrokenTensors) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::proto_output_test

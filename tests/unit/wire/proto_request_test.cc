@@ -12,7 +12,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::proto_request_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -288,4 +288,4 @@ TEST(LossConfigProto, RefusesAValueOfAnotherWireType) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::proto_request_test

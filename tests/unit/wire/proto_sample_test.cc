@@ -12,7 +12,7 @@
 #include "tinker/testing/matchers.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::proto_sample_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -316,4 +316,4 @@ TEST(SampleResponseProto, CountsCacheHits) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::proto_sample_test

@@ -15,7 +15,7 @@
 #include "tinker/types/weights.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::protocol_answers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -259,4 +259,4 @@ TEST(JoinSamplingSessionResponseJson, CountsTheClients) {  // PROTOCOL 9.41
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::protocol_answers_test

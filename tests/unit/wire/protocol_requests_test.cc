@@ -13,7 +13,7 @@
 #include "tinker/types/weights.h"
 #include "wire/registry.h"
 
-namespace tinker::wire {
+namespace tinker::wire::protocol_requests_test {
 namespace {
 
 using tinker::testing::echo;
@@ -247,4 +247,4 @@ TEST(HandWrittenBody, OfFinishKnowsThreeReasons) {  // PROTOCOL 7.1
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::protocol_requests_test

@@ -9,7 +9,7 @@
 #include "tinker/types/billing.h"
 #include "tinker/types/queries.h"
 
-namespace tinker::wire {
+namespace tinker::wire::query_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -78,4 +78,4 @@ TEST(Query, NamesTheMemberThatIsWrong) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::query_test

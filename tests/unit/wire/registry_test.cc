@@ -16,7 +16,7 @@
 #include "tinker/testing/matchers.h"
 #include "unit/wire/documents.h"
 
-namespace tinker::wire {
+namespace tinker::wire::registry_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -245,4 +245,4 @@ INSTANTIATE_TEST_SUITE_P(Wire,
                          [](const auto& test) { return std::string(test.param.type); });
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::registry_test

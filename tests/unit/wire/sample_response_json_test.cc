@@ -13,7 +13,7 @@
 #include "wire/json.h"
 #include "wire/proto.h"
 
-namespace tinker::wire {
+namespace tinker::wire::sample_response_json_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -125,4 +125,4 @@ TEST(SampleResponseJson, RefusesToWriteMatricesThatAreCutShort) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::sample_response_json_test

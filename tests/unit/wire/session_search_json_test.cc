@@ -11,7 +11,7 @@
 #include "tinker/types/session_search.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::session_search_json_test {
 namespace {
 
 using ::testing::StartsWith;
@@ -122,4 +122,4 @@ TEST(SessionSearchJson, RefusesASessionWithoutAProject) {  // a null project inv
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::session_search_json_test

@@ -12,7 +12,7 @@
 #include "tinker/types/tensor_data.h"
 #include "wire/json.h"
 
-namespace tinker::wire {
+namespace tinker::wire::tensor_json_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -127,4 +127,4 @@ TEST(TensorJson, ReadsTheTypeWhereverItStands) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::tensor_json_test

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tinker::wire {
+namespace tinker::wire::utf8_test {
 namespace {
 
 TEST(Utf8, AcceptsTheEdgesOfEveryLength) {
@@ -83,4 +83,4 @@ TEST(Utf8, IsMadeOfAnyText) {
 }
 
 }  // namespace
-}  // namespace tinker::wire
+}  // namespace tinker::wire::utf8_test
