@@ -149,5 +149,5 @@ int run() {
 }  // namespace tinker::third_party_check
 
 int main() {
-  return tinker::run();
+  return tinker::third_party_check::run();
 }

@@ -12,7 +12,7 @@
 
 #include "support/load_server/load_server.h"
 
-namespace tinker::load_server::main {
+namespace tinker::load_server {
 namespace {
 
 template <typename Number>
@@ -77,7 +77,7 @@ int run(int count, char** arguments) {
 }
 
 }  // namespace
-}  // namespace tinker::load_server::main
+}  // namespace tinker::load_server
 
 int main(int count, char** arguments) {
   return tinker::load_server::run(count, arguments);
