@@ -206,7 +206,7 @@ def unbuilt_tests(build_dir: str) -> list[str]:
         return []
     built = commands.read_text()
     # Where several sources are compiled as one, that one includes them.
-    for combined in sorted(Path(build_dir).glob("**/Unity/unity_*_cxx.cxx")):
+    for combined in sorted(Path(build_dir).glob("**/*.combined/*.cc")):
         built += combined.read_text()
     files = [path for path in sorted(ROOT.glob("tests/**/*_test.cc")) if path.parent.name != "adapters"]
     return [f"{path.relative_to(ROOT)}: not built, so none of its tests runs" for path in files if f"{path}\"" not in built]
