@@ -102,6 +102,7 @@ TEST_F(EngineSampleTest, StopsBetweenTokens) {
 TEST_F(EngineSampleTest, LetsOthersInBetweenItsSteps) {
   auto config = engine::tiny_config(engine::ModelConfig::Architecture::llama);
   config.context_length = 1'000'000;
+  config.eos_ids = {};
   const testing::TemporaryFolder long_model;
   ASSERT_THAT(engine::write_random_model(long_model.path(), config, 7), IsOk());
   std::latch has_begun(1);
