@@ -3,7 +3,7 @@
 
     tools/run_tidy.py --tidy PROGRAM --build-dir FOLDER [FILE...]
 
-Without FILEs, all of the database. A file is read again when its text, its command, .clang-tidy, the version of clang-tidy,
+Without FILEs, all of the database. A file is read again when its text, its command, a .clang-tidy above it, the version of clang-tidy,
 or any header of the project that it includes, directly or not, has changed. What system headers say is taken for granted.
 Prints the findings, then one line of counts; exit status 1 if there is any finding.
 """
@@ -37,9 +37,17 @@ def includes_of(path):
     return hashlib.sha256(text).hexdigest(), found
 
 
-def fingerprint(entry, settings):
+@functools.cache
+def settings_of(folder):
+    """The texts of the .clang-tidy files that hold for a folder."""
+    files = [parent / ".clang-tidy" for parent in (folder, *folder.parents) if parent.is_relative_to(ROOT)]
+    return "".join(file.read_text() for file in files if file.exists())
+
+
+def fingerprint(entry, version):
     """What the findings of an entry depend on, as one text."""
     source = Path(entry["file"])
+    settings = version + settings_of(source.parent)
     seen, waiting = {}, [source]
     while waiting:
         path = waiting.pop()
@@ -73,12 +81,11 @@ def main():
         sys.exit(f"none of {len(arguments.files)} files is in {arguments.build_dir}/compile_commands.json")
 
     version = subprocess.run([arguments.tidy, "--version"], capture_output=True, text=True, check=True).stdout
-    settings = version + (ROOT / ".clang-tidy").read_text()
     clean = arguments.build_dir / "clean"
     clean.mkdir(exist_ok=True)
     waiting = {}  # a file that several targets compile in the same way is read once
     for entry in entries:
-        key = fingerprint({**entry, "command": re.sub(r" -o \S+", "", entry["command"])}, settings)
+        key = fingerprint({**entry, "command": re.sub(r" -o \S+", "", entry["command"])}, version)
         if not (clean / key).exists():
             waiting[key] = entry["file"]
 
