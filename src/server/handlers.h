@@ -71,7 +71,7 @@ async::Task<> cancel_future(Call call, CancelFutureRequest request);
 // checkpoint_handlers.cc
 async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRunsQuery query);
 async::Task<TrainingRun> get_training_run(Call call, AccessQuery query);
-async::Task<CheckpointsListResponse> checkpoints_of_run(Call call);
+async::Task<CheckpointsListResponse> checkpoints_of_run(Call call, AccessQuery query);
 async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query);
 async::Task<WeightsInfoResponse> weights_info(Call call, WeightsInfoRequest request);
 async::Task<> delete_checkpoint(Call call);
