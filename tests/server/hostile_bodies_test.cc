@@ -142,6 +142,33 @@ INSTANTIATE_TEST_SUITE_P(, HostileBody, ::testing::ValuesIn(bodies()), [](const 
   return body.param.name;
 });
 
+TEST_F(HostileServer, KeepsTheExpiryOfACheckpointUnlessItIsToldWhich) {  // PROTOCOL 9.29
+  const auto run = new_run(new_session());
+  ASSERT_EQ(
+      outcome(post("save_weights",
+                   R"({"model_id":")" + run + R"(","path":"saved","seq_id":1,"ttl_seconds":7200})"))
+          .status,
+      200);
+  const std::string checkpoints = "training_runs/" + run + "/checkpoints";
+  const auto expiry = [&] {
+    const auto list = wire::decode_json<CheckpointsListResponse>(ask("GET", checkpoints).body);
+    return list.value().checkpoints.at(0).expires_at;
+  };
+  const auto before = expiry();
+  ASSERT_TRUE(before.has_value());
+  const auto put = [&](std::string_view body) {
+    return ask("PUT", checkpoints + "/weights/saved/ttl", body);
+  };
+
+  for (const char* body : {"{}", "", R"({"ttl":7200})", R"({"ttl_seconds":"7200"})"}) {
+    EXPECT_EQ(put(body).status, 400) << body;
+    EXPECT_EQ(expiry(), before) << body;
+  }
+  EXPECT_THAT(put("{}").body, HasSubstr("ttl_seconds"));
+  EXPECT_EQ(put(R"({"ttl_seconds":null})").status, 200);
+  EXPECT_EQ(expiry(), std::nullopt);
+}
+
 class HostileLength : public HostileServer {
  protected:
   /// An answer to a head that is followed by `body`, then by nothing.
