@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -59,6 +60,10 @@ class Fetch(unittest.TestCase):
         self.repository = self.hub.add(NAME)
         self.repository.large = {"model.safetensors"}
         self.commit = self.repository.commit(self.files)
+
+    def cut_weights(self, *cuts):
+        """How many bytes of the weights the next answers bring: small files come first."""
+        self.hub.cut = [None] * (len(self.files) - 2) + list(cuts)  # all but README.md and the weights
 
     def folder(self, *parts):
         return self.cache.joinpath("models--org--model", *parts)
@@ -120,7 +125,7 @@ class Fetch(unittest.TestCase):
         self.assertEqual((models, self.fetched(events), self.hub.requests), ([NAME], [], []))
 
     def test_gives_it_another_name(self):
-        _, models = self.serve("--model", f"plain/{NAME.split('/')[1]}=random:1x32,vocab=64", model=f"hosted/large={NAME}")
+        _, models = self.serve("--model", f"plain/{NAME.split('/')[1]}=random:1x64,vocab=512", model=f"hosted/large={NAME}")
         self.assertEqual(models, ["hosted/large", "plain/model"])
 
     def test_fetches_weights_in_several_files(self):
@@ -135,7 +140,7 @@ class Fetch(unittest.TestCase):
         self.assertFalse(self.folder("snapshots", commit, "pytorch_model.bin").exists())
 
     def test_goes_on_after_the_connection_broke_often(self):
-        self.hub.cut = [None] * 3 + [9000] * 6  # small files come first
+        self.cut_weights(*[9000] * 6)
         self.serve()
         ranges = [r[3].get("Range") for r in self.hub.requests if r[0] == "storage"]
         self.assertIn("bytes=9000-", ranges)
@@ -143,21 +148,24 @@ class Fetch(unittest.TestCase):
         self.assertEqual(self.folder("snapshots", self.commit, "model.safetensors").read_bytes(), self.weights)
 
     def test_a_later_start_takes_up_what_came(self):
-        self.hub.pause_s = 0.2
-        process = self.start()
-        blob = self.folder("blobs", hashlib.sha256(self.weights).hexdigest() + ".incomplete")
-        while not (blob.exists() and blob.stat().st_size > 0):
-            self.assertIsNone(process.poll(), "it ended before the weights came")
-        process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(TIMEOUT_S), -signal.SIGINT)
-        process.communicate()
+        self.cut_weights(60_000, *[0] * 20)
+        self.refused(NAME)
         self.assertFalse(self.folder("refs", "main").exists(), "half a model has no name")
-        here = blob.stat().st_size
-        self.hub.pause_s = 0
+        self.hub.cut.clear()
         self.hub.requests.clear()
         self.serve()
-        self.assertIn(f"bytes={here}-", [r[3].get("Range") for r in self.hub.requests])
+        self.assertIn("bytes=60000-", [r[3].get("Range") for r in self.hub.requests])
         self.assertEqual(self.folder("snapshots", self.commit, "model.safetensors").read_bytes(), self.weights)
+
+    def test_a_signal_ends_it_at_once(self):
+        self.hub.pause_s = TIMEOUT_S
+        process = self.start()
+        while not self.hub.requests:
+            self.assertIsNone(process.poll())
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(TIMEOUT_S / 2), -signal.SIGINT)
+        process.communicate()
 
     def test_never_serves_what_came_damaged(self):
         self.hub.damaged = 100
