@@ -7,6 +7,7 @@
 #include "server/browser_check.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
+#include "server/model_fetch.h"
 #include "server/restore.h"
 
 namespace tinker::server {
@@ -39,16 +40,14 @@ Result<void> check(const LocalServerOptions& options) {
   return {};
 }
 
-std::vector<ServedModel> models_of(const LocalServerOptions& options) {
-  auto out = options.models;
-  if (!options.model.empty()) {
-    const bool is_random = options.model.starts_with("random:");
-    const std::filesystem::path path = options.model;
-    const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
-    out.insert(out.begin(),
-               {.name = is_random ? "random" : name.string(), .source = options.model});
-  }
-  return out;
+/// The short form becomes one entry more.
+void spell_out(LocalServerOptions& options) {
+  if (options.model.empty()) return;
+  const bool is_random = options.model.starts_with("random:");
+  const std::filesystem::path path = options.model;
+  const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
+  options.models.insert(options.models.begin(),
+                        {.name = is_random ? "random" : name.string(), .source = options.model});
 }
 
 /// Stops when nothing runs any more, at the latest after `limit`.
@@ -76,6 +75,10 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
 
 Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
   TINKER_TRY(check(options));
+  spell_out(options);
+  if (options.fetch_models) {
+    TINKER_TRY(fetch_models(options));
+  }
   std::shared_ptr<Host> host(new Host());
   TINKER_TRY(host->open(options));
   host->service_->start();
@@ -111,10 +114,11 @@ Result<void> Host::open(LocalServerOptions options) {
   TINKER_TRY(auto models,
              ModelRegistry::create(loop_,
                                    workers_,
-                                   {.models = models_of(options),
+                                   {.models = options.models,
                                     .memory_bytes = options.memory_bytes,
                                     .threads = options.threads,
                                     .precision = options.precision,
+                                    .hub_cache = options.hub.cache,
                                     .logger = options.logger}));
   TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
   ServiceOptions service = {
