@@ -36,7 +36,7 @@ constexpr std::size_t kSamples = 64;     // of a round, all at the same time
 constexpr std::size_t kHeartbeats = 16;  // of a round
 constexpr std::size_t kRoundsOfWeights = 16;
 constexpr double kMebibyte = 1 << 20;
-constexpr double kMostGrowth = 32 * kMebibyte;
+constexpr double kMostGrowth = 24 * kMebibyte;
 constexpr int kReports = 10;
 
 /// Heartbeats of a session that nobody else uses.
