@@ -14,6 +14,7 @@
 #include "tinker/engine.h"
 #include "tinker/future.h"
 #include "tinker/hub.h"
+#include "tinker/local_server_limits.h"
 #include "tinker/log.h"
 #include "tinker/result.h"
 #include "tinker/secret.h"
@@ -96,6 +97,7 @@ struct LocalServerOptions {
   std::function<void(const FetchProgress&)> on_fetch = {};
   /// The hub, its cache and the token for it.
   HubOptions hub = {};
+  LocalServerLimits limits = {};
 };
 
 /// A server in this process, on threads of its own.

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,24 +9,25 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/durations.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/serve_output.h"
 #include "server/browser_check.h"
 #include "server/key_file.h"
+#include "server/limits.h"
 #include "server/model_fetch.h"
 #include "tinker/local_server.h"
 
 namespace tinker::cli {
 namespace {
 
-constexpr auto kDrain = std::chrono::seconds(30);
-
 struct ServeOptions {
   std::vector<std::string> models = {};
   std::vector<std::string> tokenizers = {};
   std::vector<std::string> adapters = {};
   std::vector<std::string> flags = {};
+  std::vector<std::string> limits = {};
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::string unix_socket = {};
@@ -109,7 +111,10 @@ sigset_t wanted_signals() {
 }
 
 /// Until a signal says stop. Yields the exit status.
-int wait_for_end(const LocalServer& server, const sigset_t& signals, const ServeOutput& output) {
+int wait_for_end(const LocalServer& server,
+                 std::chrono::milliseconds drain_time,
+                 const sigset_t& signals,
+                 const ServeOutput& output) {
   while (true) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
@@ -119,8 +124,10 @@ int wait_for_end(const LocalServer& server, const sigset_t& signals, const Serve
                   reloaded.ok() ? "certificates read again" : reloaded.error().to_string());
       continue;
     }
-    output.line("info", base::concat("stopping: what runs has ", kDrain.count(), " s to finish"));
-    const auto stopped = server.stop(kDrain);
+    output.line(
+        "info",
+        base::concat("stopping: what runs has ", base::seconds_text(drain_time), " to finish"));
+    const auto stopped = server.stop(drain_time);
     if (!stopped.ok()) output.line("error", stopped.error().to_string());
     return signal == SIGINT ? kInterrupted : stopped.ok() ? kOk : kRefused;
   }
@@ -151,6 +158,10 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Ser
     TINKER_TRY(auto pair, split("--flag", text));
     out.flags.insert(std::move(pair));
   }
+  for (const auto& text : options.limits) {
+    TINKER_TRY(const auto pair, split("--limit", text));
+    TINKER_TRY(server::set_limit(out.limits, pair.first, pair.second));
+  }
   out.logger =
       Logger([&output](LogLevel level,
                        std::string_view message) { output.line(level_name(level), message); },
@@ -163,6 +174,7 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
   const sigset_t signals = wanted_signals();   // before any thread of the server starts
   const auto models = prepared.models;
+  const auto drain_time = prepared.limits.drain_time;
   const bool has_keys = !prepared.keys.empty();
   const bool is_plain = prepared.tls_certificate.empty();
   const bool is_open = !server::is_loopback_host(prepared.host) && prepared.unix_socket.empty();
@@ -173,7 +185,17 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
                 "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "
                 "front that has them");
   }
-  return wait_for_end(server, signals, output);
+  return wait_for_end(server, drain_time, signals, output);
+}
+
+/// What `--limit` takes, as rows of a table.
+void print_limits() {
+  std::cout << "| limit | default | what it bounds |\n|---|---|---|\n";
+  const LocalServerLimits defaults;
+  for (const auto& row : server::limit_rows()) {
+    std::cout << base::concat(
+        "| `", row.name, "` | ", server::limit_text(defaults, row), " | ", row.sentence, " |\n");
+  }
 }
 
 }  // namespace
@@ -230,6 +252,16 @@ void add_serve_command(CLI::App& app, int& status) {
   command->add_option("--flag",
                       options->flags,
                       "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
+  command->add_option("--limit",
+                      options->limits,
+                      "NAME=VALUE, such as json_bytes=16MiB or poll_time=20s; repeatable");
+  command->add_flag_callback(
+      "--limits",
+      [] {
+        print_limits();
+        throw CLI::Success();
+      },
+      "Print the limits, what they bound and their defaults, and exit");
   command->add_flag("--durable,!--no-durable",
                     options->durable,
                     "Training runs survive the server (default with --data-dir)");

@@ -444,8 +444,8 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
   }
   TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
   TINKER_CO_TRY(check_content_type(request));
-  const std::size_t limit = found.endpoint->is_training ? service->options().max_training_bytes
-                                                        : service->options().max_json_bytes;
+  const auto& limits = service->options().limits;
+  const std::size_t limit = found.endpoint->is_training ? limits.training_bytes : limits.json_bytes;
   auto reading = read_and_unpack(service, request, limit);
   TINKER_CO_TRY(auto unpacked, co_await std::move(reading));
   Call call = {.service = service,

@@ -7,6 +7,7 @@
 #include "server/browser_check.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
+#include "server/limits.h"
 #include "server/model_fetch.h"
 #include "server/restore.h"
 
@@ -37,7 +38,20 @@ Result<void> check(const LocalServerOptions& options) {
   }
   if (options.snapshot_steps < 1)
     return bad_request("snapshot_steps: expected at least 1, found 0");
-  return {};
+  return check_limits(options.limits);
+}
+
+http::ServerOptions http_options(const LocalServerLimits& limits) {
+  http::ServerOptions out = {.max_connections = limits.connections};
+  out.limits.request.head = {.max_bytes = limits.head_bytes, .max_fields = limits.head_fields};
+  out.limits.request.max_target_bytes = limits.target_bytes;
+  out.limits.max_body_bytes = limits.body_bytes;
+  out.limits.max_streams = static_cast<std::uint32_t>(limits.streams);
+  out.limits.times.head = limits.head_time;
+  out.limits.times.body = limits.body_time;
+  out.limits.times.idle = limits.idle_time;
+  out.limits.times.write = limits.write_time;
+  return out;
 }
 
 /// The short form becomes one entry more.
@@ -124,6 +138,7 @@ Result<void> Host::open(LocalServerOptions options) {
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
+      .limits = options.limits,
       .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
       .logger = options.logger};
   std::unique_ptr<Journals> journals;
@@ -144,7 +159,7 @@ Result<void> Host::open(LocalServerOptions options) {
                                             http::ResponseWriter writer) {
     return answer(service, std::move(request), std::move(writer));
   };
-  http_ = http::Server::create(loop_, handler, {});
+  http_ = http::Server::create(loop_, handler, http_options(options.limits));
   return {};
 }
 
