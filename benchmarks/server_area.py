@@ -38,7 +38,7 @@ import skyrl_server  # noqa: E402
 import tokens  # noqa: E402
 
 IS_QUICK = bool(os.environ.get("TINKER_BENCH_QUICK"))  # whether it runs, not how fast
-TURNS = 1 if IS_QUICK else 8
+TURNS = 1 if IS_QUICK else 6
 STEP = ("--sequences", 1, "--length", 32) if IS_QUICK else ("--sequences", 4, "--length", 512)
 CALLS = 20 if IS_QUICK else 200  # of a turn
 TINY_STEPS = 50 if IS_QUICK else 1000
