@@ -30,6 +30,9 @@ struct ModelSource {
   [[nodiscard]] std::string key() const { return path.string() + '\n' + tokenizer.string(); }
 };
 
+/// The repository of the hub that a model is, unless its source is on this machine.
+std::optional<std::string> hub_repository(const ServedModel& model);
+
 /// Finds the sources of models. Blocks.
 ///
 /// Thread-compatible.
@@ -40,6 +43,8 @@ class SourceFinder {
 
   /// Reads what the source says of itself. Fails with `invalid_argument`, and names the model.
   Result<ModelSource> find(const ServedModel& model);
+  /// The same of what the hub's cache has of a repository.
+  [[nodiscard]] Result<ModelSource> find_in_cache(const std::string& repository) const;
 
  private:
   struct CachedTokenizer {
@@ -49,7 +54,6 @@ class SourceFinder {
 
   Result<ModelSource> find_model(const ServedModel& model);
   Result<ModelSource> make_random(const std::string& source);
-  Result<ModelSource> find_in_cache(const std::string& name);
   Result<void> find_tokenizer(const ServedModel& model, ModelSource& out);
   [[nodiscard]] std::optional<CachedTokenizer> tokenizer_in_cache(const std::string& name) const;
   [[nodiscard]] Result<std::filesystem::path> cache_folder() const;
