@@ -18,6 +18,7 @@ using Limits = LocalServerLimits;
 using Unit = LimitRow::Unit;
 using Suffix = std::pair<std::string_view, std::uint64_t>;
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 constexpr std::array kRows = {
     LimitRow{"connections",
              &Limits::connections,
@@ -96,6 +97,7 @@ constexpr std::array kRows = {
              Unit::time,
              "that what runs has to finish when `tinker serve` ends"},
 };
+// NOLINTEND(modernize-use-designated-initializers)
 
 constexpr std::array kSizes = {
     Suffix{"GiB", Limits::kGibi}, Suffix{"MiB", Limits::kMebi}, Suffix{"KiB", Limits::kKibi}};
