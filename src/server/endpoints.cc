@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +18,7 @@
 #include "wire/json.h"
 #include "wire/proto.h"
 #include "wire/query.h"
+#include "wire/request_number.h"
 
 namespace tinker::server {
 
@@ -94,16 +96,57 @@ Result<Request> decode(Form form, std::string_view query, std::string body) {
   return wire::decode_json<Request>(body, lenient);
 }
 
+/// What the requests that have a number in a run are called there; empty: these have none.
 template <typename Request>
-async::Task<Request> read_request(Call call, std::string body) {
+constexpr std::string_view kOperation = {};
+template <>
+constexpr std::string_view kOperation<ForwardBackwardRequest> = "forward_backward";
+template <>
+constexpr std::string_view kOperation<OptimStepRequest> = "optim_step";
+template <>
+constexpr std::string_view kOperation<SaveWeightsRequest> = "save_weights";
+template <>
+constexpr std::string_view kOperation<SaveWeightsForSamplerRequest> = "save_weights_for_sampler";
+template <>
+constexpr std::string_view kOperation<SaveWeightsExternalRequest> = "save_weights_external";
+template <>
+constexpr std::string_view kOperation<LoadWeightsRequest> = "load_weights";
+
+/// A body as its handler wants it, or what is wrong with it and the number that it has all the
+/// same.
+template <typename Request>
+struct Decoded {
+  Result<Request> request;
+  std::optional<wire::RequestNumber> number = {};
+};
+
+template <typename Request>
+Decoded<Request> decode_numbered(Form form, std::string_view query, std::string body) {
+  if constexpr (kOperation<Request>.empty()) {
+    return {.request = decode<Request>(form, query, std::move(body))};
+  } else {
+    std::optional<wire::RequestNumber> number;
+    if (form == Form::protobuf) {
+      number = wire::proto_request_number(body);
+      return {.request = decode<Request>(form, query, std::move(body)),
+              .number = std::move(number)};
+    }
+    auto request = decode<Request>(form, query, body);
+    if (!request.ok()) number = wire::json_request_number(body);
+    return {.request = std::move(request), .number = std::move(number)};
+  }
+}
+
+template <typename Request>
+async::Task<Decoded<Request>> read_request(Call call, std::string body) {
   const Form form = form_of<Request>(call);
   if (body.size() < kLargeBody) {
     const auto query = form == Form::query ? call.request.query() : std::string_view();
-    co_return decode<Request>(form, query, std::move(body));
+    co_return decode_numbered<Request>(form, query, std::move(body));
   }
   // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
   auto decoded = call.service->work([form, body = std::move(body)]() mutable {
-    return decode<Request>(form, {}, std::move(body));
+    return Result<Decoded<Request>>(decode_numbered<Request>(form, {}, std::move(body)));
   });
   auto wait = async::until(std::move(decoded));
   co_return co_await wait;
@@ -130,8 +173,16 @@ template <auto kHandler, typename Answer, typename Request>
 struct Row<kHandler, async::Task<Answer> (*)(Call, Request)> {
   static async::Task<Reply> handle(Call call, std::string body) {
     auto reading = read_request<Request>(call, std::move(body));
-    TINKER_CO_TRY(auto request, co_await std::move(reading));
-    auto task = kHandler(std::move(call), std::move(request));
+    TINKER_CO_TRY(auto decoded, co_await std::move(reading));
+    if (!decoded.request.ok()) {
+      Error why = std::move(decoded.request).error();
+      if (!decoded.number) co_return why;
+      auto refusing = refuse_in_order(
+          std::move(call), kOperation<Request>, *std::move(decoded.number), std::move(why));
+      TINKER_CO_TRY(auto future, co_await std::move(refusing));
+      co_return encode(std::move(future));
+    }
+    auto task = kHandler(std::move(call), *std::move(decoded.request));
     if constexpr (std::is_void_v<Answer>) {
       TINKER_CO_TRY(co_await std::move(task));
       co_return Reply{.body = "{}"};

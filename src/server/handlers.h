@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "async/task.h"
 #include "server/call.h"
@@ -21,6 +22,7 @@
 #include "tinker/types/session_search.h"
 #include "tinker/types/telemetry.h"
 #include "tinker/types/weights.h"
+#include "wire/request_number.h"
 
 /// The endpoints' bodies, by the file that holds them. The table in endpoints.cc says which path
 /// leads to which.
@@ -48,6 +50,13 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
 async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request);
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request);
 async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request);
+/// For a request of kind `type` ("forward_backward") that makes no sense but says its number: that
+/// is used up, and its future says why (PROTOCOL 10.17). Fails with `why` where there is no such
+/// model.
+async::Task<UntypedApiFuture> refuse_in_order(Call call,
+                                              std::string_view type,
+                                              wire::RequestNumber number,
+                                              Error why);
 
 // weights_handlers.cc
 async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request);
@@ -71,7 +80,7 @@ async::Task<> cancel_future(Call call, CancelFutureRequest request);
 // checkpoint_handlers.cc
 async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRunsQuery query);
 async::Task<TrainingRun> get_training_run(Call call, AccessQuery query);
-async::Task<CheckpointsListResponse> checkpoints_of_run(Call call);
+async::Task<CheckpointsListResponse> checkpoints_of_run(Call call, AccessQuery query);
 async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query);
 async::Task<WeightsInfoResponse> weights_info(Call call, WeightsInfoRequest request);
 async::Task<> delete_checkpoint(Call call);

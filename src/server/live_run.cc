@@ -23,6 +23,10 @@ async::Task<EncodedResult> give(std::shared_ptr<const Result<EncodedResult>> out
   co_return *outcome;
 }
 
+async::Task<EncodedResult> refuse(Error why) {
+  co_return why;
+}
+
 JournalRecord record_of(const LiveRun& run,
                         const LiveRun::Operation& operation,
                         const std::string& request_id) {
@@ -38,6 +42,10 @@ JournalRecord record_of(const LiveRun& run,
 }
 
 }  // namespace
+
+LiveRun::Work LiveRun::refusal(Error why) {
+  return [why = std::move(why)](const std::shared_ptr<LiveRun>&) { return refuse(why); };
+}
 
 LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  RunRecord r,

@@ -63,15 +63,17 @@ bool has_tokenizer_file(const fs::path& folder) {
   return is_there(folder / "tokenizer.json") || is_there(folder / "tiktoken.model");
 }
 
-/// How clients name a tokenizer that is a folder or a file here, if they can read it. They cut
-/// names at a ':'.
+/// The path as the name of a tokenizer, unless it has a ':': clients cut names there.
+std::string uncut(const fs::path& path) {
+  return path.string().find(':') == std::string::npos ? path.string() : std::string();
+}
+
+/// How clients name a tokenizer that is a folder or a file here, if transformers can read it.
 std::string local_id_of(const fs::path& tokenizer) {
   const auto name = tokenizer.filename();
   const bool is_file = name == "tokenizer.json" || name == "tiktoken.model";
   const auto folder = is_file ? tokenizer.parent_path() : tokenizer;
-  const bool is_usable =
-      has_tokenizer_file(folder) && folder.string().find(':') == std::string::npos;
-  return is_usable ? folder.string() : std::string();
+  return has_tokenizer_file(folder) ? uncut(folder) : std::string();
 }
 
 /// "Qwen/Qwen3-8B", as clients look it up.
@@ -171,6 +173,8 @@ Result<void> SourceFinder::find_tokenizer(const ServedModel& model, ModelSource&
     out.tokenizer_id = std::move(cached->repository);
   }
   if (out.tokenizer_id.empty()) out.tokenizer_id = hub_id_of(model.name);
+  // Last comes what only clients of this library read, such as a GGUF file.
+  if (out.tokenizer_id.empty() && !out.tokenizer.empty()) out.tokenizer_id = uncut(out.tokenizer);
   return {};
 }
 

@@ -22,7 +22,8 @@ struct ModelSource {
   engine::ModelConfig config = {};
   std::filesystem::path tokenizer = {};  ///< What `Tokenizer::load` takes; empty: there is none.
   bool has_chosen_tokenizer = false;     ///< The user named it, so it has to be good.
-  /// For clients: a folder that transformers reads, else a repository of the hub, else empty.
+  /// For clients: a folder that transformers reads, else a repository of the hub, else a file that
+  /// clients of this library read, such as a GGUF file; else empty.
   std::string tokenizer_id = {};
 
   /// Models for which this is the same share an engine: stop strings depend on the tokenizer.

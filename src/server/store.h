@@ -13,6 +13,7 @@
 #include "server/records.h"
 #include "tinker/clock.h"
 #include "tinker/result.h"
+#include "tinker/types/queries.h"
 #include "tinker/types/session_search.h"
 
 namespace tinker::server {
@@ -100,10 +101,12 @@ class Store {
   Result<void> add_run(const RunRecord& run);
   Result<void> touch_run(std::string_view run_id, Instant at);
   Result<std::optional<RunRecord>> find_run(std::string_view run_id);
-  /// Newest first. An empty `project_id`: of all projects.
+  /// Newest first. An empty `project_id`: of all projects. `accessible`: also those of others that
+  /// have a public checkpoint; they are in none of the owner's projects.
   Result<Page<RunRecord>> list_runs(std::string_view owner,
                                     std::string_view project_id,
-                                    PageRange range);
+                                    PageRange range,
+                                    AccessScope scope = AccessScope::owned);
   Result<std::vector<std::string>> run_ids_of_session(std::string_view session_id);
   Result<void> add_sampler(const SamplerRecord& sampler);
   Result<std::optional<SamplerRecord>> find_sampler(std::string_view sampler_id);

@@ -180,6 +180,68 @@ TEST_F(OthersIds, MayNotBeChangedJustBecauseTheyArePublic) {
   EXPECT_EQ(as_bob("DELETE", checkpoint).status, 404);
 }
 
+TEST_F(OthersIds, OfRunsAreListedAsFarAsTheyArePublic) {  // PROTOCOL 9.22, 9.23
+  const std::string run = "training_runs/" + run_;
+  const std::string accessible = "?access_scope=accessible";
+  ASSERT_EQ(outcome(post("save_weights",
+                         R"({"model_id":")" + run_ +
+                             R"(","path":"secret","seq_id":3,"user_metadata":{"a":"note"}})"))
+                .status,
+            200);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible).body.find(run_), std::string::npos);
+  EXPECT_EQ(as_bob("GET", run + accessible).status, 404);
+  EXPECT_EQ(as_bob("GET", run + "/checkpoints" + accessible).status, 404);
+  ASSERT_EQ(ask("POST", run + "/checkpoints/weights/mine/publish").status, 200);
+
+  const auto listed =
+      wire::decode_json<TrainingRunsResponse>(as_bob("GET", "training_runs" + accessible).body)
+          .value();
+  const auto found = wire::decode_json<TrainingRun>(as_bob("GET", run + accessible).body).value();
+  const auto checkpoints = wire::decode_json<CheckpointsListResponse>(
+                               as_bob("GET", run + "/checkpoints" + accessible).body)
+                               .value();
+
+  EXPECT_EQ(listed.cursor.total_count, 1);
+  ASSERT_EQ(listed.training_runs.size(), 1U);
+  EXPECT_EQ(listed.training_runs.at(0), found);
+  EXPECT_EQ(found.training_run_id, run_);
+  EXPECT_EQ(found.last_checkpoint->checkpoint_id, "weights/mine");
+  EXPECT_EQ(found.last_request_time, found.last_checkpoint->time);
+  ASSERT_EQ(checkpoints.checkpoints.size(), 1U);
+  EXPECT_EQ(checkpoints.checkpoints.at(0), found.last_checkpoint);
+  EXPECT_EQ(as_bob("GET", "training_runs").body.find(run_), std::string::npos);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible + "&project_id=").status, 200);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible + "&project_id=p").body.find(run_),
+            std::string::npos);
+  EXPECT_EQ(as_bob("GET", run).status, 404);
+  EXPECT_EQ(as_bob("GET", run + "/checkpoints").status, 404);
+}
+
+TEST_F(OthersIds, OfRunsAreListedWithoutWhatTheirOwnerWroteOnThem) {
+  const auto made = outcome(post("create_model",
+                                 R"({"session_id":")" + session_ +
+                                     R"(","model_seq_id":2,"base_model":"tiny",)"
+                                     R"("lora_config":{"rank":2},"user_metadata":{"a":"note"}})"));
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string run = session_ + ":train:2";
+  ASSERT_EQ(outcome(post("save_weights",
+                         R"({"model_id":")" + run +
+                             R"(","path":"mine","seq_id":1,"user_metadata":{"a":"note"}})"))
+                .status,
+            200);
+  const std::string path = "training_runs/" + run;
+  ASSERT_EQ(ask("POST", path + "/checkpoints/weights/mine/publish").status, 200);
+
+  const std::string accessible = "?access_scope=accessible";
+  EXPECT_THAT(ask("GET", path + accessible).body, ::testing::HasSubstr("note"));
+  for (const auto& list :
+       {"training_runs" + accessible, path + accessible, path + "/checkpoints" + accessible}) {
+    const auto answer = as_bob("GET", list);
+    EXPECT_THAT(answer.body, ::testing::HasSubstr("weights/mine"));
+    EXPECT_EQ(answer.body.find("note"), std::string::npos) << answer.body;
+  }
+}
+
 class SignedLink : public OthersIds {
  protected:
   void SetUp() override {
