@@ -1,6 +1,7 @@
 """`./dev bench server`: the embedded server beside what it stands on.
 
-  small      small requests (health, heartbeat) by h2load, beside the bare server of `bench http_server`, on one core each
+  small      small requests (health, heartbeat) by h2load, beside the bare server of `bench http_server`, which gets the same
+             requests and says hello; on one core each
   sample     whole calls of 128 tokens and one new token on a tiny model, one after another, by our client and the official SDK
   sft, rl    steps of 4 x 512 tokens, and iterations (32 samples of 16 tokens, one step), by the official SDK on SmolLM2, with
              `--durable` and without, beside the bare engine doing the same: all in turns, and the sums of all turns count,
@@ -127,31 +128,31 @@ def sdk(url, model, work, vocabulary, *options):
 
 
 def measure_small(build_dir, files, rounds):
-    """{(who, protocol): [(requests per second, per second of CPU time)]}"""
+    """{(who, endpoint, protocol): [(requests per second, per second of CPU time)]}"""
     server_core, load_core = cores()
     runs = {}
-
-    def load(who, protocol, port, pid, *request):
-        result = http_server_area.load(protocol, port, pid, load_core, *request)
-        runs.setdefault((who, protocol), []).append(result)
-
     with tempfile.NamedTemporaryFile("w", suffix=".json") as body:
-        for _ in range(rounds):
-            with http_server_area.program(server_core, build_dir / "bin" / "http_server_bench", *files) as (ports, pid):
+        key = ["-H", f"X-API-Key: {served.LOCAL_KEY}"]
+        post = [*key, "-H", "Content-Type: application/json", "-d", body.name]
+
+        def load(who, ports, pid):
+            for endpoint, (method, path) in ENDPOINTS.items():
                 for protocol in ("h1", "h2"):
-                    load("bare", protocol, ports[protocol], pid)
+                    options = key if method == "GET" else post
+                    result = http_server_area.load(protocol, ports[protocol], pid, load_core, path, options)
+                    runs.setdefault((who, endpoint, protocol), []).append(result)
+
+        for _ in range(rounds):
             with serve(build_dir, "--no-durable") as server:
                 pin = ["taskset", "--all-tasks", "--cpu-list", "--pid", str(server_core), str(server.pid)]
                 subprocess.run(pin, check=True, stdout=subprocess.DEVNULL)
                 body.seek(0)
                 body.write(json.dumps({"session_id": new_session(server)}))
                 body.flush()
-                key = ["-H", f"X-API-Key: {served.LOCAL_KEY}"]
-                post = [*key, "-H", "Content-Type: application/json", "-d", body.name]
                 port = urllib.parse.urlsplit(server.url).port
-                for what, (method, path) in ENDPOINTS.items():
-                    for protocol in ("h1", "h2"):
-                        load(what, protocol, port, server.pid, path, key if method == "GET" else post)
+                load("tinker", {"h1": port, "h2": port}, server.pid)
+            with http_server_area.program(server_core, build_dir / "bin" / "http_server_bench", *files) as (ports, pid):
+                load("bare", ports, pid)
     return runs
 
 
@@ -159,12 +160,12 @@ def small_rows(build_dir, make_row, rounds):
     with http_server_area.identity() as files:
         runs = measure_small(build_dir, files, rounds)
     best = {key: [max(figure) for figure in zip(*each)] for key, each in runs.items()}
-    for (who, protocol), ours in best.items():
-        if who == "bare":
+    for (who, endpoint, protocol), bare in best.items():
+        if who != "bare":
             continue
-        bare = best["bare", protocol]
+        ours = best["tinker", endpoint, protocol]
         for what, unit, value in http_server_area.FIGURES:
-            row = make_row(f"small {who} {protocol}, {what}", value(ours), unit, "bare server", value(bare))
+            row = make_row(f"small {endpoint} {protocol}, {what}", value(ours), unit, "bare server", value(bare))
             if what == "requests per CPU second":
                 is_met = row["ratio"] >= SMALL_GOAL and row["value"] >= SMALL_LEAST
                 row["verdict"] = verdict(is_met, f"{SMALL_GOAL}x of the bare server and {SMALL_LEAST}/s")
