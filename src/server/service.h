@@ -24,6 +24,7 @@
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
+#include "server/uploads.h"
 #include "server/usage.h"
 #include "server/wait_list.h"
 #include "tinker/log.h"
@@ -44,7 +45,9 @@ struct ServiceOptions {
   std::size_t max_kept_bytes = std::size_t{2} << 30U;  ///< Of results; beyond it samples get 429.
   std::size_t max_ephemeral = 16;  ///< Saves without a name that a session keeps.
   std::size_t max_losses = 1000;   ///< Custom losses of a session.
-  std::size_t max_adapters = 32;   ///< Of checkpoints, kept to sample from.
+  std::size_t max_upload_bytes = std::size_t{8} << 30U;  ///< Of a file of an upload.
+  std::size_t max_uploads = 8;                           ///< That an owner has not finished.
+  std::size_t max_adapters = 32;                         ///< Of checkpoints, kept to sample from.
   bool is_loopback = true;
   std::string base_url = {};  ///< What signed links begin with where a request names no host.
   Logger logger = {};
@@ -161,6 +164,7 @@ class Service : public std::enable_shared_from_this<Service> {
       10'000};  ///< Ids by owner and idempotency key.
   base::BoundedMap<std::string, std::string> unloaded_models{
       10'000};  ///< Futures by owner and model.
+  Uploads uploads;
   UsageMeter usage;
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
