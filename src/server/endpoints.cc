@@ -53,6 +53,7 @@ struct Endpoint {
   bool is_work = false;
   bool is_training = false;    ///< Its bodies may be as large as training data are.
   bool is_journalled = false;  ///< What it asks for is done again after a crash.
+  bool is_streamed = false;    ///< Its handler reads the body, which is no document, by itself.
 };
 
 // ---- from functions of handlers.h to rows
@@ -210,6 +211,11 @@ constexpr Endpoint journalled(Endpoint endpoint) {
   return endpoint;
 }
 
+constexpr Endpoint streamed(Endpoint endpoint) {
+  endpoint.is_streamed = true;
+  return endpoint;
+}
+
 constexpr Endpoint training(Endpoint endpoint) {
   endpoint.is_training = true;
   return work(journalled(endpoint));
@@ -269,10 +275,14 @@ constexpr std::array kEndpoints = {
     row<external_links>(Method::get,
                         "training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"),
     row<list_checkpoints>(Method::get, "checkpoints"),
+    row<search_checkpoints>(Method::post, "checkpoints/search"),
     row<weights_info>(Method::post, "weights_info"),
     row<copy_weights>(Method::post, "copy_weights"),
     row<archive>(Method::get, "download/{run}/{kind}/{name}/archive.tar", Gate::link),
     row<external_file>(Method::get, "download/{run}/{kind}/{name}/files/{file}", Gate::link),
+    work(row<upload_start>(Method::post, "external_weights_upload_start")),
+    streamed(row<upload_file>(Method::put, "upload/{upload}/{file}", Gate::link)),
+    row<upload_finish>(Method::post, "external_weights_upload_finish"),
     // Accounts.
     row<audit_log>(Method::get, "audit"),
     row<billing_usage>(Method::get, "billing/usage/events"),
@@ -442,6 +452,15 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
   TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  if (found.endpoint->is_streamed) {
+    auto handling = found.endpoint->handle({.service = service,
+                                            .request = request,
+                                            .writer = writer,
+                                            .caller = std::move(caller),
+                                            .args = found.args},
+                                           {});
+    co_return co_await std::move(handling);
+  }
   TINKER_CO_TRY(check_content_type(request));
   const auto& limits = service->options().limits;
   const std::size_t limit = found.endpoint->is_training ? limits.training_bytes : limits.json_bytes;
