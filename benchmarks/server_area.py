@@ -297,15 +297,28 @@ def together_rows(build_dir, make_row, folder, vocabulary):
 # ---- heartbeats ----
 
 
+def loop_thread(pid):
+    """The server's thread on which all requests are answered."""
+    tasks = sorted(pathlib.Path(f"/proc/{pid}/task").iterdir(), key=lambda task: int(task.name))
+    return next(task for task in tasks if (task / "comm").read_text().strip() == "tinker-server")
+
+
+def seconds_without_processor(thread):
+    """That a thread was ready to run, but others did."""
+    return int((thread / "schedstat").read_text().split()[1]) * 1e-9
+
+
 def beats_while(process, server, session):
-    """Seconds that each took."""
+    """Of each its seconds, and those without the time that both sides waited for a processor."""
     connection, out = connect(server), []
+    threads = [loop_thread(server.pid), pathlib.Path(f"/proc/self/task/{threading.get_native_id()}")]
     while process.poll() is None:
-        start = time.perf_counter()
+        waited, start = sum(map(seconds_without_processor, threads)), time.perf_counter()
         ask(connection, "POST", "/api/v1/session_heartbeat", {"session_id": session})
-        out.append(time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        out.append((seconds, seconds - (sum(map(seconds_without_processor, threads)) - waited)))
         time.sleep(0.002)
-    return sorted(out)
+    return [sorted(figure) for figure in zip(*out)]
 
 
 def heartbeat_rows(build_dir, make_row):
@@ -315,15 +328,14 @@ def heartbeat_rows(build_dir, make_row):
         command = [build_dir / "bin" / "tinker", "bench", "sample", *load, "--prompt-tokens", 32, "--max-tokens", 16, "--json"]
         pipe = {"stdout": subprocess.PIPE, "text": True, "env": {**os.environ, **KEY}}
         process = subprocess.Popen(list(map(str, command)), **pipe)
-        beats = beats_while(process, server, session)
+        beats, ready_beats = beats_while(process, server, session)
         report = checked(json.loads(process.communicate()[0]))
     label = f"heartbeat with {IN_FLIGHT} samples in flight"
     for what, share in (("p50", 0.5), ("p99", 0.99), ("max", 1)):
         value = beats[min(len(beats) - 1, int(share * len(beats)))] * 1e3
-        yield make_row(f"{label}, {what} of {len(beats)}", value, "ms", None, None)
-    yield make_row(f"{label}, goal", value, "ms", "limit", HEARTBEAT_GOAL_MS) | {
-        "verdict": verdict(value <= HEARTBEAT_GOAL_MS, f"{HEARTBEAT_GOAL_MS} ms")
-    }
+        row = make_row(f"{label}, {what} of {len(beats)}", value, "ms", "limit", HEARTBEAT_GOAL_MS)
+        yield row | {"verdict": verdict(value <= HEARTBEAT_GOAL_MS, f"{HEARTBEAT_GOAL_MS} ms")}
+    yield make_row(f"{label}, max without waits for a processor", ready_beats[-1] * 1e3, "ms", None, None)
     yield make_row(f"{label}, samples", report["calls"] / report["seconds"], "1/s", None, None)
 
 
