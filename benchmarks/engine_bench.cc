@@ -6,6 +6,7 @@
 //     engine_bench convert MODEL FOLDER    another model, in bf16
 //     engine_bench kernels [--precision P] [--threads N] [--cpu PATH]
 //     engine_bench model MODEL --what lora_step,prefill,decode,sharing [...]
+//     engine_bench model MODEL --what sft_turns|rl_turns [...]
 //
 // Prints one JSON object a line. Of what is done several times, the best counts.
 
@@ -214,6 +215,8 @@ Result<void> bench_model(const Options& options) {
   TINKER_TRY(const auto files, engine::ModelFiles::open(options.model));
   const ModelConfig& config = files.config();
   if (options.asks_for("sharing")) return bench_sharing(config, options);
+  if (options.asks_for("sft_turns") || options.asks_for("rl_turns"))
+    return bench_turns(config, options);
   TINKER_TRY(const auto engine,
              Engine::load(
                  options.model,
@@ -350,7 +353,8 @@ int bench(int count, char** arguments) {
   model->add_option("--what", options.what)
       ->delimiter(',')
       ->required()
-      ->check(CLI::IsMember({"lora_step", "prefill", "decode", "sharing"}));
+      ->check(
+          CLI::IsMember({"lora_step", "prefill", "decode", "sharing", "sft_turns", "rl_turns"}));
   model->add_option("--sequences", options.sequences)->check(CLI::PositiveNumber);
   model->add_option("--length", options.length)->check(CLI::PositiveNumber);
   model->add_option("--batches", options.batches)->delimiter(',')->check(CLI::PositiveNumber);

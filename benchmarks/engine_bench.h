@@ -49,4 +49,8 @@ std::vector<Datum> step_data(const engine::ModelConfig& config, const EngineBenc
 /// adapter is the one that users get by default.
 Result<void> bench_sharing(const engine::ModelConfig& config, const EngineBenchOptions& options);
 
+/// A step of training, or an iteration of reinforcement learning, for each line that it reads,
+/// until there are no more; prints what each took. The adapter is the default one.
+Result<void> bench_turns(const engine::ModelConfig& config, const EngineBenchOptions& options);
+
 }  // namespace tinker

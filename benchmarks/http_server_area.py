@@ -139,11 +139,11 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def load(protocol, port, pid, core):
+def load(protocol, port, pid, core, path="/", options=()):
     """Requests per second, and per second of the server's CPU time."""
     flags = ["--h1"] if protocol == "h1" else ["-m", STREAMS]
-    url = f"http://127.0.0.1:{port}/"
-    command = ["h2load", *flags, "-n", REQUESTS, "-c", CONNECTIONS, url]
+    url = f"http://127.0.0.1:{port}{path}"
+    command = ["h2load", *flags, *options, "-n", REQUESTS, "-c", CONNECTIONS, url]
     before, start = cpu_seconds(pid), time.monotonic()
     process = pinned(core, command, stdout=subprocess.PIPE, text=True)
     output = process.communicate()[0]

@@ -65,9 +65,9 @@ def measure(area, build_dir, with_peers):
 
 
 def make_row(name, value, unit, peer, peer_value):
-    """`ratio` is how many times better than the peer, whatever the unit."""
+    """`ratio` is how many times better than the peer, whatever the unit. Without a value it was not measured."""
     ratio = None
-    if peer_value is not None:
+    if value is not None and peer_value is not None:
         ratio = value / peer_value if unit.endswith("/s") else peer_value / value
     return {
         "name": name,
@@ -81,6 +81,9 @@ def make_row(name, value, unit, peer, peer_value):
 
 def print_rows(rows):
     for row in rows:
+        if row["value"] is None:
+            print(f"{row['name']:50} not measured")
+            continue
         line = f"{row['name']:50} {row['value']:10.3f} {row['unit']:7}"
         if row["peer"]:
             line += f"  {row['peer']}: {row['peer_value']:10.3f} {row['unit']:7} {row['ratio']:8.2f}x"

@@ -21,7 +21,6 @@ namespace tinker::server {
 
 namespace {
 
-constexpr auto kLinkLife = std::chrono::minutes(15);
 constexpr std::size_t kPiece = std::size_t{256} << 10U;
 
 struct StoredFile {
@@ -153,7 +152,7 @@ async::Task<Reply> archive_link(Call call) {
     co_return bad_request(
         base::concat(path.to_string(), " was imported: it can be sampled from, not downloaded"));
   }
-  const Instant expires = call.service->now() + kLinkLife;
+  const Instant expires = call.service->now() + call.service->options().limits.link_time;
   TINKER_CO_TRY(const std::string link,
                 signed_url(call, download_path(path, "archive.tar"), expires));
   Reply out = {.status = 302};
@@ -187,7 +186,7 @@ async::Task<ExternalWeightsUrlsResponse> external_links(Call call) {
   auto search = call.service->own_checkpoint(path, call.caller.owner);
   TINKER_CO_TRY(const auto record, co_await std::move(search));
   TINKER_CO_TRY(const auto files, files_of(call.service->disk.store().folder_of(record)));
-  const Instant expires = call.service->now() + kLinkLife;
+  const Instant expires = call.service->now() + call.service->options().limits.link_time;
   ExternalWeightsUrlsResponse out = {
       .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto& file : files) {

@@ -52,7 +52,7 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  std::shared_ptr<async::Scope> parent,
                  Journalled journalled)
     : record(std::move(r)),
-      sequencer_(service->loop(), journalled.next, service->options().chunk_hold),
+      sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
       journal_(std::move(journalled.journal)) {
   scope_->attach(std::move(parent));
 }

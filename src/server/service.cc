@@ -63,6 +63,16 @@ async::Task<> write_audit(Service* service, AuditRecord entry) {
   co_return co_await wait;
 }
 
+FutureLimits future_limits(const LocalServerLimits& limits) {
+  return {.hold = limits.poll_time,
+          .hold_batch = limits.batch_poll_time,
+          .keep_delivered = limits.delivered_time,
+          .keep_unfetched = limits.unfetched_time,
+          .max_delivered_bytes = limits.delivered_bytes,
+          .metadata_only_bytes = limits.announced_bytes,
+          .max_expired_ids = limits.expired_ids};
+}
+
 }  // namespace
 
 Service::Service(Parts parts)
@@ -70,10 +80,10 @@ Service::Service(Parts parts)
       disk(std::move(parts.store), parts.loop),
       models(std::move(parts.models)),
       imported(std::move(parts.imported)),
-      futures(parts.loop, parts.options.futures),
+      futures(parts.loop, future_limits(parts.options.limits)),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
-      adapters(parts.options.max_adapters),
-      uploads(parts.options.max_uploads),
+      adapters(parts.options.limits.adapters),
+      uploads(parts.options.limits.uploads),
       journals(std::move(parts.journals)),
       started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),

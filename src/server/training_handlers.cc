@@ -307,9 +307,9 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
   }
   if (log) log->append(record_of(call, request));
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
-  if (session->formulas.size() >= call.service->options().max_losses) {
-    co_return bad_request(
-        base::concat("a session can have ", call.service->options().max_losses, " custom losses"));
+  if (session->formulas.size() >= call.service->options().limits.losses) {
+    co_return bad_request(base::concat(
+        "a session can have ", call.service->options().limits.losses, " custom losses"));
   }
   auto formula = loss::Formula::from_graph(
       std::move(request.name), std::move(request.inputs), std::move(request.graph));

@@ -182,7 +182,7 @@ async::Task<> upload_file(Call call) {
   if (std::ranges::find(kUploadFiles, name) == kUploadFiles.end()) {
     co_return no_such("file of uploads", name);
   }
-  const std::size_t most = service->options().max_upload_bytes;
+  const std::size_t most = service->options().limits.upload_bytes;
   if (call.request.content_length().value_or(0) > most) co_return too_large(name, most);
   auto opened = service->work(
       [path =

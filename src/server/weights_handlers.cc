@@ -125,10 +125,11 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
 /// are not needed any more.
 void drop_old_weights(Service& service, Session& session, const std::string& newest) {
   session.ephemeral.push_back(newest);
-  if (session.ephemeral.size() <= service.options().max_ephemeral) return;
+  if (session.ephemeral.size() <= service.options().limits.ephemeral_saves) return;
   if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
     oldest->ephemeral.reset();
     oldest->is_dropped = true;
+    oldest->accepted.clear();  // a session may have thousands; repeats still find their results
   }
   session.ephemeral.pop_front();
 }

@@ -35,6 +35,12 @@ class Exposition {
     const auto found = samples_.find({name, labels});
     return found == samples_.end() ? std::nullopt : std::optional(found->second);
   }
+  /// Of all samples of a name, whatever their labels.
+  [[nodiscard]] double sum(std::string_view name) const {
+    double out = 0;
+    for (const auto& [key, number] : samples_) out += key.first == name ? number : 0;
+    return out;
+  }
   [[nodiscard]] const std::map<std::string, std::string>& types() const { return types_; }
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
