@@ -5,7 +5,8 @@
   sample     whole calls of 128 tokens and one new token on a tiny model, one after another, by our client and the official SDK
   sft, rl    steps of 4 x 512 tokens, and iterations (32 samples of 16 tokens, one step), by the official SDK on SmolLM2, with
              `--durable` and without, beside the bare engine doing the same: all in turns, and the sums of all turns count,
-             because a journal costs some turns more than others. Their losses must be equal to the bit
+             because a journal costs some turns more than others; so does CPU time, which says more on a busy machine. Their
+             losses must be equal to the bit
   journal    steps of a tiny model by our client, with `--durable` and without: what the disk costs when nothing else does
   together   one-token samples by our client while the official SDK trains on the same model, and while nobody does
   heartbeat  one after another, while 10,000 samples of a tiny model are in flight
@@ -216,6 +217,10 @@ class Contender:
         return len(self.turns) / sum(turn["seconds"] for turn in self.turns)
 
     @property
+    def cpu(self):
+        return (self.server_cpu + self.client_cpu) / len(self.turns)
+
+    @property
     def median(self):
         return statistics.median(turn["seconds"] for turn in self.turns)
 
@@ -250,8 +255,8 @@ def training_rows(build_dir, make_row, folder, vocabulary, work):
         row = make_row(f"{label}, sum of {TURNS}", ours.rate, unit, peer.name, peer.rate)
         yield row | {"verdict": verdict(row["ratio"] >= COST_GOAL, f"{COST_GOAL}x")}
         yield make_row(f"{label}, median", ours.median, "s", peer.name, peer.median)
-        cpu, peer_cpu = ours.server_cpu / TURNS, peer.server_cpu / TURNS
-        yield make_row(f"{label}, CPU of the process that computes", cpu, "s", peer.name, peer_cpu)
+        row = make_row(f"{label}, CPU with the client's", ours.cpu, "s", peer.name, peer.cpu)
+        yield row | {"verdict": verdict(row["ratio"] >= COST_GOAL, f"{COST_GOAL}x")}
     yield make_row(f"{work} smollm2, CPU of the official SDK", plain.client_cpu / TURNS * 1e3, "ms", None, None)
 
 
