@@ -107,6 +107,10 @@ class Fetch(unittest.TestCase):
     def fetched(self, events):
         return [event for event in events if event["event"] == "fetch"]
 
+    def test_asks_no_hub_with_options_that_no_server_can_have(self):
+        self.refused("0.0.0.0", "--api-key-file", arguments=["--host", "0.0.0.0"])
+        self.assertEqual(self.hub.requests, [])
+
     def test_fetches_a_whole_model_as_the_python_tools_keep_it(self):
         events, models = self.serve()
         self.assertEqual(models, [NAME])
