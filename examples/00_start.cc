@@ -1,18 +1,24 @@
 #include <iostream>
 
+#include <tinker/local_server.h>
 #include <tinker/tinker.h>
 
 int main() {
-  const tinker::Datum datum = {
-      .model_input = tinker::ModelInput::from_tokens({464, 3139, 286, 4881, 318}),
-      .loss_fn_inputs = {{"target_tokens", std::vector<std::int64_t>{3139, 286, 4881, 318, 6342}},
-                         {"weights", std::vector<float>{0, 0, 0, 0, 1}}},
-  };
-  if (const auto checked = datum.validate(); !checked) {
-    std::cerr << checked.error().to_string() << '\n';  // names the input, what was found, expected
-    return 1;
+  const auto server = tinker::LocalServer::start({.model = "random:2x64,vocab=512"}).value();
+  const auto service = tinker::ServiceClient::connect(
+                           {.base_url = server.base_url(), .api_key = tinker::Secret("tml-local")})
+                           .value();
+  const auto trainer = service.create_lora_training_client("random").get().value();
+  const auto tokenizer = trainer.get_tokenizer().get().value();
+  const auto text = tokenizer.encode("Tinker trains, samples and saves.");
+  for (int step = 0; step < 16; ++step) {
+    auto [gradients, update] = trainer.train_step(
+        {tinker::Datum::next_token(text)}, tinker::LossFn::cross_entropy, {.learning_rate = 1e-2});
+    std::cout << "loss " << gradients.get().value().loss().value() << '\n';
+    update.get().value();
   }
-  const auto path = tinker::TinkerPath::parse("tinker://0f8fad5b:train:0/weights/step-10");
-  std::cout << datum.model_input.length().value() << " positions, saved as " << path.value().name
-            << '\n';
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  const auto prompt = tinker::ModelInput::from_tokens(tokenizer.encode("Tinker"));
+  const auto answer = sampler.sample(prompt, {.max_tokens = 21, .temperature = 0}).get().value();
+  std::cout << "Tinker" << tokenizer.decode(answer.sequences[0].tokens) << '\n';
 }

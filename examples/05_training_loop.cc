@@ -1,19 +1,21 @@
 // A training loop: both requests of a step are in flight before the first is awaited.
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();  // TINKER_BASE_URL, TINKER_API_KEY
+  const example::Server server;
+  auto service = server.connect();
   const auto model = example::any_model(service);
   const std::vector<tinker::Datum> batch = {example::next_letters("the cat sat on the mat. "),
                                             example::next_letters("the hat is on the cat. ")};
   const auto prompt = tinker::ModelInput::from_tokens(example::tokens("th"));
   //! [loop]
-  auto trainer = service.create_lora_training_client(model, {.rank = 16}).get().value();
+  auto trainer = service.create_lora_training_client(model, {.rank = 16, .seed = 1}).get().value();
   for (int step = 0; step < 8; ++step) {
     auto [gradients, update] =
-        trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.5});
+        trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 1e-2});
     std::cout << "loss " << gradients.get().value().loss().value() << '\n';
     update.get().value();
   }

@@ -1,10 +1,12 @@
 // Sampling: a few continuations of one prompt, and what the model thinks of the prompt itself.
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();  // TINKER_BASE_URL, TINKER_API_KEY
+  const example::Server server;
+  auto service = server.connect();
   const auto model = example::any_model(service);
   //! [sample]
   auto sampler = service.create_sampling_client({.base_model = model}).get().value();

@@ -3,13 +3,16 @@
 #include <deque>
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
   constexpr std::size_t kInFlight = 3;
   constexpr int kSteps = 12;
-  auto service = tinker::ServiceClient::connect().value();
-  auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
+  const example::Server server;
+  auto service = server.connect();
+  auto trainer =
+      service.create_lora_training_client(example::any_model(service), {.seed = 1}).get().value();
   const std::vector<tinker::Datum> batch(4, example::next_letters("one step after the other. "));
 
   //! [pipeline]
@@ -21,7 +24,7 @@ int main() {
     update.get().value();
   };
   for (int step = 0; step < kSteps; ++step) {
-    const double learning_rate = 0.5 * (1.0 - static_cast<double>(step) / kSteps);
+    const double learning_rate = 1e-2 * (1.0 - static_cast<double>(step) / kSteps);
     steps.push_back(
         trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = learning_rate}));
     if (steps.size() > kInFlight) finish_oldest();

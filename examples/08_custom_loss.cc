@@ -3,6 +3,7 @@
 #include <iostream>
 #include <span>
 
+#include "server.h"
 #include "text.h"
 
 namespace {
@@ -39,15 +40,17 @@ tinker::Result<loss::BatchResult> worst_letter(std::span<const tinker::Datum>,
 }  // namespace
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();
-  auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
+  const example::Server server;
+  auto service = server.connect();
+  auto trainer =
+      service.create_lora_training_client(example::any_model(service), {.seed = 1}).get().value();
   const std::vector<tinker::Datum> batch = {example::next_letters("abcabcabc")};
 
   //! [train]
   const auto handle = service.create_custom_loss(focal().value()).get().value();
   for (int step = 0; step < 5; ++step) {
     auto gradients = trainer.forward_backward_custom(batch, handle);
-    auto update = trainer.optim_step({.learning_rate = 0.5});
+    auto update = trainer.optim_step({.learning_rate = 1e-2});
     const auto metrics = gradients.get().value().metrics;
     std::cout << "focal " << metrics.at("loss:sum") << ", likely "
               << metrics.at("custom/likely:mean") << '\n';

@@ -2,11 +2,14 @@
 // reference is the model before training.
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();
-  auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
+  const example::Server server;
+  auto service = server.connect();
+  auto trainer =
+      service.create_lora_training_client(example::any_model(service), {.seed = 1}).get().value();
 
   //! [dpo]
   // Data 0, 2, 4 ... are chosen, each followed by the one that was rejected.
@@ -23,7 +26,7 @@ int main() {
   const auto loss = tinker::loss::dpo({.beta = 0.1});
   for (int step = 0; step < 10; ++step) {
     auto gradients = trainer.forward_backward_custom(pairs, loss);
-    auto update = trainer.optim_step({.learning_rate = 0.3});
+    auto update = trainer.optim_step({.learning_rate = 1e-3});
     const auto metrics = gradients.get().value().metrics;
     std::cout << "loss " << metrics.at("dpo_loss") << ", margin " << metrics.at("margin")
               << ", accuracy " << metrics.at("accuracy") << '\n';

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <numeric>
 
+#include "server.h"
 #include "text.h"
 
 namespace {
@@ -18,8 +19,10 @@ float reward(std::string_view text) {
 }  // namespace
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();
-  auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
+  const example::Server server;
+  auto service = server.connect();
+  auto trainer =
+      service.create_lora_training_client(example::any_model(service), {.seed = 1}).get().value();
   const auto prompt = tinker::ModelInput::from_tokens(example::tokens("Sing: "));
   //! [rl]
   for (int round = 0; round < 10; ++round) {
@@ -40,7 +43,7 @@ int main() {
       batch.push_back(tinker::Datum::episode(prompt, group.sequences[i], advantage).value());
     }
     auto [gradients, update] = trainer.train_step(
-        std::move(batch), tinker::LossFn::importance_sampling, {.learning_rate = 0.4});
+        std::move(batch), tinker::LossFn::importance_sampling, {.learning_rate = 1e-2});
     gradients.get().value();
     update.get().value();
   }

@@ -2,14 +2,17 @@
 // runtime, that is, one event loop.
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
+  const example::Server server;
   //! [tenants]
   const auto runtime = tinker::Runtime::start();
   std::vector<tinker::ServiceClient> tenants;
   for (const char* key : {"tml-ada", "tml-bob", "tml-eve"}) {
-    tenants.push_back(tinker::ServiceClient::connect({.api_key = tinker::Secret(key),
+    tenants.push_back(tinker::ServiceClient::connect({.base_url = server.url(),
+                                                      .api_key = tinker::Secret(key),
                                                       .user_metadata = {{"team", "examples"}},
                                                       .runtime = runtime})
                           .value());

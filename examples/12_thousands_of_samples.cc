@@ -4,11 +4,13 @@
 #include <iostream>
 #include <map>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
   constexpr int kPrompts = 2000;
-  auto service = tinker::ServiceClient::connect().value();
+  const example::Server server;
+  auto service = server.connect();
   auto sampler =
       service.create_sampling_client({.base_model = example::any_model(service)}).get().value();
 

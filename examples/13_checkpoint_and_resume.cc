@@ -1,6 +1,7 @@
 // Checkpoints: save, go on in a new client exactly where the old one was, find and delete them.
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 namespace {
@@ -8,7 +9,7 @@ namespace {
 double step(const tinker::TrainingClient& trainer) {
   const std::vector<tinker::Datum> batch = {example::next_letters("to be continued. ")};
   auto [gradients, update] =
-      trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 0.3});
+      trainer.train_step(batch, tinker::LossFn::cross_entropy, {.learning_rate = 1e-2});
   update.get().value();
   return gradients.get().value().loss().value();
 }
@@ -16,7 +17,8 @@ double step(const tinker::TrainingClient& trainer) {
 }  // namespace
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();
+  const example::Server server;
+  auto service = server.connect();
   auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
   for (int i = 0; i < 3; ++i) step(trainer);
 

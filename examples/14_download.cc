@@ -1,16 +1,18 @@
 // A checkpoint on this disk: exported in the layout that other tools read, fetched in parts,
-// verified, and there only when it is complete.
+// compared with the checksum if storage sends one, and there only when it is complete.
 #include <filesystem>
 #include <iostream>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
-  auto service = tinker::ServiceClient::connect().value();
+  const example::Server server;
+  auto service = server.connect();
   auto trainer = service.create_lora_training_client(example::any_model(service)).get().value();
   auto step = trainer.train_step({example::next_letters("take me home. ")},
                                  tinker::LossFn::cross_entropy,
-                                 {.learning_rate = 0.5});
+                                 {.learning_rate = 1e-2});
   step.optim_step.get().value();
   const auto folder =
       (std::filesystem::temp_directory_path() / ("tinker-" + trainer.model_id())).string();

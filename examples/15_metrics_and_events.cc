@@ -2,9 +2,11 @@
 #include <iostream>
 #include <mutex>
 
+#include "server.h"
 #include "text.h"
 
 int main() {
+  const example::Server server;
   //! [observe]
   const auto runtime = tinker::Runtime::start();
   const tinker::Metrics metrics(runtime.events());
@@ -14,7 +16,9 @@ int main() {
     const std::scoped_lock lock(mutex);  // sinks run on whichever thread the event happens
     ++seen[std::string(event.name)];
   });
-  auto service = tinker::ServiceClient::connect({.runtime = runtime}).value();
+  auto service = tinker::ServiceClient::connect(
+                     {.base_url = server.url(), .api_key = server.key(), .runtime = runtime})
+                     .value();
   //! [observe]
   auto sampler =
       service.create_sampling_client({.base_model = example::any_model(service)}).get().value();

@@ -7,16 +7,20 @@
 
 #include <tinker/tinker.h>
 
-/// What the examples share: a model of bytes, whose tokens are the letters of a text.
+/// What the examples share: a model whose tokens are the bytes of a text.
 namespace example {
 
 inline std::vector<std::int32_t> tokens(std::string_view text) {
   return {text.begin(), text.end()};
 }
 
+/// The letters; '?' for what cannot be shown.
 inline std::string text(const auto& tokens) {
   std::string out;
-  for (const auto token : tokens) out += static_cast<char>(token);
+  for (const auto token : tokens) {
+    const bool is_shown = token >= ' ' && token <= '~';
+    out += is_shown ? static_cast<char>(token) : '?';
+  }
   return out;
 }
 

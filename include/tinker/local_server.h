@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,8 @@
 
 #include "tinker/engine.h"
 #include "tinker/future.h"
+#include "tinker/hub.h"
+#include "tinker/local_server_limits.h"
 #include "tinker/log.h"
 #include "tinker/result.h"
 #include "tinker/secret.h"
@@ -28,12 +31,20 @@ class Host;
 struct ServedModel {
   /// What clients call it, "Qwen/Qwen3-8B". Several names may have one source.
   std::string name = {};
-  /// A Hugging Face folder, a GGUF file, or "random:LAYERSxDIM,vocab=N" for a model of random
-  /// weights. Empty: `name` is looked up in the cache of the Python tools.
+  /// A Hugging Face folder, a GGUF file, "random:LAYERSxDIM,vocab=N" for a model of random
+  /// weights, or the id of a model on the hub ("Qwen/Qwen3-0.6B", where there is no such folder),
+  /// which is looked up in the cache of the Python tools. Empty: `name` is that id.
   std::string source = {};
   /// Folder or file of its tokenizer. Empty: the source's own, else the one that the hub's cache
   /// has for `name`.
   std::filesystem::path tokenizer = {};
+};
+
+/// How far a model is on its way from the hub.
+struct FetchProgress {
+  std::string model = {};  ///< Its id there.
+  std::uint64_t bytes = 0;
+  std::uint64_t total_bytes = 0;
 };
 
 /// A trained adapter that a server offers to sample from. Its base model is the served one that
@@ -79,6 +90,14 @@ struct LocalServerOptions {
   /// A durable run's state is written after so many steps at the latest, if that takes no more than
   /// the twentieth part of the time; what came after it is done again after a crash. At least 1.
   std::size_t snapshot_steps = 64;
+  /// Models by the hub's id that the cache lacks are fetched from the hub into it: `start` returns
+  /// when they are there. Otherwise such a model is refused.
+  bool fetch_models = false;
+  /// Is told while models come, on a thread of the library, after every piece.
+  std::function<void(const FetchProgress&)> on_fetch = {};
+  /// The hub, its cache and the token for it.
+  HubOptions hub = {};
+  LocalServerLimits limits = {};
 };
 
 /// A server in this process, on threads of its own.
@@ -91,7 +110,8 @@ struct LocalServerOptions {
 class LocalServer {
  public:
   /// Fails with `invalid_argument` for options that make no sense (they are named) and with
-  /// `io_error` where the address or the data folder cannot be used.
+  /// `io_error` where the address or the data folder cannot be used. With `fetch_models` it waits
+  /// for the hub, and fails as `Hub` does.
   static Result<LocalServer> start(LocalServerOptions options);
 
   /// "http://127.0.0.1:38211": what clients take as their base URL.

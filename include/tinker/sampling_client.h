@@ -75,8 +75,8 @@ class SamplingClient {
                                                              std::int64_t last_n) const;
 
   Future<std::string> get_base_model() const;
-  /// That of the model, by the name that the server gives it, from the hub that the environment
-  /// names or from `hub`.
+  /// The tokenizer of the base model, looked up by its name: from the hub that the environment
+  /// names or from `hub`. Samplers know no more of it than this name.
   Future<Tokenizer> get_tokenizer() const;
   Future<Tokenizer> get_tokenizer(Hub hub) const;
   /// A text with which another process can sample from the same weights. Carries no credential;

@@ -147,8 +147,8 @@ class TrainingClient {
                                                 SamplingClientOptions options) const;
 
   Future<GetInfoResponse> get_info() const;
-  /// That of the model, by the name that the server gives it, from the hub that the environment
-  /// names or from `hub`.
+  /// The tokenizer that the server names: a folder or file, if the server runs on this machine and
+  /// says so, else a model's id, from the hub that the environment names or from `hub`.
   Future<Tokenizer> get_tokenizer() const;
   Future<Tokenizer> get_tokenizer(Hub hub) const;
   [[nodiscard]] const std::string& model_id() const noexcept;

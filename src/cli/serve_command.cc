@@ -2,33 +2,32 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <unistd.h>
 
+#include "base/durations.h"
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/serve_output.h"
 #include "server/browser_check.h"
 #include "server/key_file.h"
+#include "server/limits.h"
+#include "server/model_fetch.h"
 #include "tinker/local_server.h"
-#include "tinker/version.h"
-#include "wire/json_writer.h"
 
 namespace tinker::cli {
 namespace {
-
-constexpr auto kDrain = std::chrono::seconds(30);
 
 struct ServeOptions {
   std::vector<std::string> models = {};
   std::vector<std::string> tokenizers = {};
   std::vector<std::string> adapters = {};
   std::vector<std::string> flags = {};
+  std::vector<std::string> limits = {};
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::string unix_socket = {};
@@ -41,6 +40,7 @@ struct ServeOptions {
   CLI::AsSizeValue::result_t memory = 0;
   EnginePrecision precision = EnginePrecision::bf16;
   bool json = false;
+  bool offline = false;
   std::optional<bool> durable = {};
   std::size_t snapshot_steps = 64;
 };
@@ -59,7 +59,7 @@ Result<std::vector<ServedModel>> models_of(const ServeOptions& options) {
   std::vector<ServedModel> out;
   for (const auto& text : options.models) {
     if (text.find('=') == std::string::npos) {
-      out.push_back({.name = text});  // from the cache of the Python tools
+      out.push_back({.name = text});  // of the hub
       continue;
     }
     TINKER_TRY(auto pair, split("--model", text));
@@ -89,69 +89,6 @@ Result<std::vector<ServedKey>> keys_of(const ServeOptions& options) {
   return std::vector<ServedKey>();
 }
 
-/// One event a line: as text for people, or as JSON.
-class Output {
- public:
-  explicit Output(bool is_json) : is_json_(is_json) {}
-
-  void line(std::string_view level, std::string_view message) const {
-    if (!is_json_) return write(base::concat(message, "\n"));
-    write(json("log", {{"level", level}, {"message", message}}));
-  }
-  void ready(const LocalServer& server,
-             const std::vector<ServedModel>& models,
-             bool has_keys) const {
-    const std::string pid = std::to_string(::getpid());
-    if (is_json_) {
-      return write(json(
-          "ready", {{"url", server.base_url()}, {"data_dir", server.data_dir().string()}}, pid));
-    }
-    std::string names;
-    for (const auto& model : models) names += base::concat(names.empty() ? "" : ", ", model.name);
-    write(base::concat(
-        "tinker ",
-        version(),
-        " serves ",
-        names,
-        "\n\n  url      ",
-        server.base_url(),
-        "\n  key      ",
-        has_keys ? "one of your key file" : "any that begins with tml-, for instance tml-local",
-        "\n  data     ",
-        server.data_dir().string(),
-        "\n  process  ",
-        pid,
-        "\n\n  export TINKER_BASE_URL=",
-        server.base_url(),
-        has_keys ? "" : " TINKER_API_KEY=tml-local",
-        "\n\nCtrl-C stops it.\n"));
-  }
-
- private:
-  using Members = std::initializer_list<std::pair<std::string_view, std::string_view>>;
-  static std::string json(std::string_view event, Members members, std::string_view pid = {}) {
-    wire::JsonWriter writer(wire::NonFinite::refuse);
-    writer.begin_object();
-    writer.key("event");
-    writer.string(event);
-    for (const auto& [name, value] : members) {
-      writer.key(name);
-      writer.string(value);
-    }
-    writer.end_object();
-    std::string out = std::move(writer).take();
-    if (!pid.empty()) out.insert(out.size() - 1, base::concat(",\"pid\":", pid));
-    return out + "\n";
-  }
-  void write(const std::string& text) const {
-    const std::lock_guard lock(mutex_);
-    std::cout << text << std::flush;
-  }
-
-  bool is_json_;
-  mutable std::mutex mutex_ = {};
-};
-
 std::string_view level_name(LogLevel level) {
   switch (level) {
     case LogLevel::debug: return "debug";
@@ -174,7 +111,10 @@ sigset_t wanted_signals() {
 }
 
 /// Until a signal says stop. Yields the exit status.
-int wait_for_end(const LocalServer& server, const sigset_t& signals, const Output& output) {
+int wait_for_end(const LocalServer& server,
+                 std::chrono::milliseconds drain_time,
+                 const sigset_t& signals,
+                 const ServeOutput& output) {
   while (true) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
@@ -184,14 +124,16 @@ int wait_for_end(const LocalServer& server, const sigset_t& signals, const Outpu
                   reloaded.ok() ? "certificates read again" : reloaded.error().to_string());
       continue;
     }
-    output.line("info", base::concat("stopping: what runs has ", kDrain.count(), " s to finish"));
-    const auto stopped = server.stop(kDrain);
+    output.line(
+        "info",
+        base::concat("stopping: what runs has ", base::seconds_text(drain_time), " to finish"));
+    const auto stopped = server.stop(drain_time);
     if (!stopped.ok()) output.line("error", stopped.error().to_string());
     return signal == SIGINT ? kInterrupted : stopped.ok() ? kOk : kRefused;
   }
 }
 
-Result<LocalServerOptions> server_options(const ServeOptions& options, const Output& output) {
+Result<LocalServerOptions> server_options(const ServeOptions& options, const ServeOutput& output) {
   LocalServerOptions out = {.data_dir = options.data_dir,
                             .host = options.host,
                             .port = options.port,
@@ -203,6 +145,8 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
                             .precision = options.precision,
                             .durable = options.durable.value_or(!options.data_dir.empty()),
                             .snapshot_steps = options.snapshot_steps};
+  if (options.offline) out.hub.is_offline = true;
+  out.on_fetch = [&output](const FetchProgress& progress) { output.fetched(progress); };
   out.session_timeout = std::chrono::seconds(options.session_timeout);
   TINKER_TRY(out.models, models_of(options));
   TINKER_TRY(out.keys, keys_of(options));
@@ -214,6 +158,10 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
     TINKER_TRY(auto pair, split("--flag", text));
     out.flags.insert(std::move(pair));
   }
+  for (const auto& text : options.limits) {
+    TINKER_TRY(const auto pair, split("--limit", text));
+    TINKER_TRY(server::set_limit(out.limits, pair.first, pair.second));
+  }
   out.logger =
       Logger([&output](LogLevel level,
                        std::string_view message) { output.line(level_name(level), message); },
@@ -221,10 +169,12 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Out
   return out;
 }
 
-Result<int> serve(const ServeOptions& options, const Output& output) {
-  const sigset_t signals = wanted_signals();  // before any thread starts
+Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   TINKER_TRY(auto prepared, server_options(options, output));
+  TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
+  const sigset_t signals = wanted_signals();   // before any thread of the server starts
   const auto models = prepared.models;
+  const auto drain_time = prepared.limits.drain_time;
   const bool has_keys = !prepared.keys.empty();
   const bool is_plain = prepared.tls_certificate.empty();
   const bool is_open = !server::is_loopback_host(prepared.host) && prepared.unix_socket.empty();
@@ -235,7 +185,17 @@ Result<int> serve(const ServeOptions& options, const Output& output) {
                 "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "
                 "front that has them");
   }
-  return wait_for_end(server, signals, output);
+  return wait_for_end(server, drain_time, signals, output);
+}
+
+/// What `--limit` takes, as rows of a table.
+void print_limits() {
+  std::cout << "| limit | default | what it bounds |\n|---|---|---|\n";
+  const LocalServerLimits defaults;
+  for (const auto& row : server::limit_rows()) {
+    std::cout << base::concat(
+        "| `", row.name, "` | ", server::limit_text(defaults, row), " | ", row.sentence, " |\n");
+  }
 }
 
 }  // namespace
@@ -248,8 +208,8 @@ void add_serve_command(CLI::App& app, int& status) {
       ->add_option("-m,--model",
                    options->models,
                    "NAME=PATH of a Hugging Face folder or GGUF file, "
-                   "NAME=random:LAYERSxDIM,vocab=N, or the id of a model "
-                   "in the cache of the Python tools; repeatable")
+                   "NAME=random:LAYERSxDIM,vocab=N, or ID or NAME=ID of a model on the hub, "
+                   "which is fetched unless the cache of the Python tools has it; repeatable")
       ->required();
   command->add_option(
       "--tokenizer", options->tokenizers, "NAME=PATH: another tokenizer for a model; repeatable");
@@ -292,6 +252,16 @@ void add_serve_command(CLI::App& app, int& status) {
   command->add_option("--flag",
                       options->flags,
                       "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
+  command->add_option("--limit",
+                      options->limits,
+                      "NAME=VALUE, such as json_bytes=16MiB or poll_time=20s; repeatable");
+  command->add_flag_callback(
+      "--limits",
+      [] {
+        print_limits();
+        throw CLI::Success();
+      },
+      "Print the limits, what they bound and their defaults, and exit");
   command->add_flag("--durable,!--no-durable",
                     options->durable,
                     "Training runs survive the server (default with --data-dir)");
@@ -301,11 +271,13 @@ void add_serve_command(CLI::App& app, int& status) {
                    "Steps of a durable run after which its state is written")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  command->add_flag(
+      "--offline", options->offline, "Fetch nothing from the hub, as HF_HUB_OFFLINE=1 says");
   command->add_flag("--json", options->json, "Write events as JSON, one a line");
   command->callback([options, &status] {
-    const Output output(options->json);
+    const ServeOutput output(options->json);
     const auto result = serve(*options, output);
-    if (!result.ok()) std::cerr << "tinker serve: " << result.error().to_string() << '\n';
+    if (!result.ok()) output.refused(result.error());
     status = result.ok() ? *result : kRefused;
   });
 }

@@ -14,7 +14,7 @@ async::Task<Tokenizer> load_tokenizer(std::shared_ptr<async::RuntimeCore> runtim
     co_return Error{.code = ErrorCode::invalid_response,
                     .message = "the server does not say which model it is: expected model_name"};
   }
-  // A server on this machine may name a folder of its own.
+  // A server on this machine may name a folder or file of its own.
   if (tokenizer_id && tokenizer_id->starts_with('/')) {
     auto loaded = runtime->offload([path = *tokenizer_id] { return Tokenizer::load(path); });
     auto wait = async::until(std::move(loaded));

@@ -83,7 +83,31 @@ Result<T> with_name(Result<T> result, const Path& path) {
   return result;
 }
 
+Result<std::set<std::string>> read_index(std::string_view text) {
+  simdjson::dom::parser parser;
+  TINKER_TRY(const auto json, formats::JsonObject::parse(text, parser));
+  TINKER_TRY(const auto tensors, json.object("weight_map"));
+  std::set<std::string> out;
+  TINKER_TRY(tensors.for_each_member(
+      [&out](std::string_view tensor, formats::JsonObject::Element element) -> Result<void> {
+        std::string_view name;
+        // A stranger's name must not lead out of the folder.
+        if (element.get_string().get(name) != simdjson::SUCCESS ||
+            Path(name).filename() != Path(name)) {
+          return refuse(base::concat("tensor '", tensor, "' is in no file of this folder"));
+        }
+        out.emplace(name);
+        return {};
+      }));
+  return out;
+}
+
 }  // namespace
+
+Result<std::set<std::string>> files_in_index(const Path& index) {
+  TINKER_TRY(const auto file, MappedFile::open(index));
+  return with_name(read_index(file.bytes()), index);
+}
 
 /// Fills a `ModelFiles`.
 class ModelLoader {
@@ -111,7 +135,7 @@ class ModelLoader {
     }
     if (is_there(index)) {
       TINKER_TRY(load_config(folder));
-      TINKER_TRY(const auto names, with_name(files_listed_in(index), index));
+      TINKER_TRY(const auto names, files_in_index(index));
       for (const auto& name : names) {
         TINKER_TRY(load_safetensors(folder / name));
       }
@@ -131,26 +155,6 @@ class ModelLoader {
     }
     TINKER_TRY(out_.config_, with_name(read_model_config(config.bytes(), generation_text), folder));
     return {};
-  }
-
-  static Result<std::set<std::string>> files_listed_in(const Path& index) {
-    TINKER_TRY(const auto file, MappedFile::open(index));
-    simdjson::dom::parser parser;
-    TINKER_TRY(const auto json, formats::JsonObject::parse(file.bytes(), parser));
-    TINKER_TRY(const auto tensors, json.object("weight_map"));
-    std::set<std::string> out;
-    TINKER_TRY(tensors.for_each_member(
-        [&out](std::string_view tensor, formats::JsonObject::Element element) -> Result<void> {
-          std::string_view name;
-          // A stranger's name must not lead out of the folder.
-          if (element.get_string().get(name) != simdjson::SUCCESS ||
-              Path(name).filename() != Path(name)) {
-            return refuse(base::concat("tensor '", tensor, "' is in no file of this folder"));
-          }
-          out.emplace(name);
-          return {};
-        }));
-    return out;
   }
 
   static Result<Path> only_gguf_in(const Path& folder) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,10 @@ class WeightTensor {
   std::size_t cols_ = 0;
   std::size_t head_dim_ = 0;  // where pairs of rows are side by side, see rope_rows.h
 };
+
+/// The files that hold the weights, as a model.safetensors.index.json says. Fails with
+/// `invalid_argument`, also for a name that leads out of its folder.
+Result<std::set<std::string>> files_in_index(const std::filesystem::path& index);
 
 /// A model on disk: a Hugging Face folder (config.json, and model.safetensors or the files that
 /// model.safetensors.index.json lists), a GGUF file, or a folder that holds one. All tensors that

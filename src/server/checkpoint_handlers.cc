@@ -2,11 +2,13 @@
 #include <charconv>
 #include <utility>
 
+#include "base/relative_path.h"
 #include "base/strings.h"
 #include "server/checkpoint_path.h"
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/service.h"
+#include "tinker/types/queries.h"
 
 namespace tinker::server {
 
@@ -36,10 +38,18 @@ Checkpoint to_wire(const CheckpointRecord& record) {
       .size_bytes = record.size_bytes,
       .is_public = record.is_public,
       .user_metadata = record.user_metadata,
-      .expires_at = record.expires_at ? std::optional<DateTime>(*record.expires_at) : std::nullopt};
+      .expires_at = record.expires_at ? std::optional<DateTime>(*record.expires_at) : std::nullopt,
+      .base_model = record.base_model};
 }
 
-TrainingRun to_wire(const RunRecord& record, const std::vector<CheckpointRecord>& checkpoints) {
+/// A run with those of its checkpoints that the caller may see.
+struct VisibleRun {
+  RunRecord run = {};
+  std::vector<CheckpointRecord> checkpoints = {};  ///< Oldest first.
+};
+
+TrainingRun to_wire(const VisibleRun& visible) {
+  const auto& [record, checkpoints] = visible;
   TrainingRun out = {.training_run_id = record.run_id,
                      .base_model = record.base_model,
                      .model_owner = record.owner,
@@ -47,7 +57,7 @@ TrainingRun to_wire(const RunRecord& record, const std::vector<CheckpointRecord>
                      .lora_rank = record.lora.rank,
                      .last_request_time = record.last_request_at,
                      .user_metadata = record.user_metadata};
-  for (const auto& checkpoint : checkpoints) {  // oldest first
+  for (const auto& checkpoint : checkpoints) {
     if (checkpoint.kind == CheckpointType::training) out.last_checkpoint = to_wire(checkpoint);
     if (checkpoint.kind == CheckpointType::sampler)
       out.last_sampler_checkpoint = to_wire(checkpoint);
@@ -55,25 +65,54 @@ TrainingRun to_wire(const RunRecord& record, const std::vector<CheckpointRecord>
   return out;
 }
 
-/// What the catalogue does not have yet of a run that is in memory.
-RunRecord with_live(Service& service, RunRecord record) {
-  if (const auto run = service.find_run(record.run_id, record.owner); run.ok()) {
+/// What the catalogue does not have yet of a run of the caller's that is in memory.
+void add_live(Service& service, const std::string& caller, RunRecord& record) {
+  if (const auto run = service.find_run(record.run_id, caller); run.ok()) {
     record.last_request_at = (*run)->record.last_request_at;
   }
+}
+
+/// What strangers may see of a checkpoint: all but what its owner wrote on it.
+CheckpointRecord as_public(CheckpointRecord record) {
+  record.user_metadata.reset();
   return record;
 }
 
-Result<TrainingRun> describe(Store& store, const RunRecord& record) {
-  TINKER_TRY(const auto checkpoints, store.checkpoints_of_run(record.run_id));
-  return to_wire(record, checkpoints);
+/// Of a run of another's, only what is public, and nothing of what its owner does and writes.
+Result<VisibleRun> see(Store& store, const std::string& caller, RunRecord run) {
+  TINKER_TRY(auto checkpoints, store.checkpoints_of_run(run.run_id));
+  if (run.owner == caller) {
+    return VisibleRun{.run = std::move(run), .checkpoints = std::move(checkpoints)};
+  }
+  VisibleRun out = {.run = std::move(run)};
+  for (auto& checkpoint : checkpoints) {
+    if (checkpoint.is_public) out.checkpoints.push_back(as_public(std::move(checkpoint)));
+  }
+  out.run.user_metadata.clear();
+  out.run.last_request_at =
+      out.checkpoints.empty() ? out.run.created_at : out.checkpoints.back().created_at;
+  return out;
 }
 
-async::Task<RunRecord> own_run(Call call, std::string run_id) {
-  auto stored = call.service->disk.run([run_id](Store& store) { return store.find_run(run_id); });
+/// The run of the path: one of the caller's or, where `scope` has them, one with public
+/// checkpoints.
+async::Task<VisibleRun> find_visible(Call call, AccessScope scope) {
+  auto stored = call.service->disk.run([run_id = call.args[0], caller = call.caller.owner, scope](
+                                           Store& store) -> Result<VisibleRun> {
+    TINKER_TRY(auto run, store.find_run(run_id));
+    if (!run || (run->owner != caller && scope == AccessScope::owned)) {
+      return no_such("training run", run_id);
+    }
+    TINKER_TRY(auto visible, see(store, caller, *std::move(run)));
+    if (visible.run.owner != caller && visible.checkpoints.empty()) {
+      return no_such("training run", run_id);
+    }
+    return visible;
+  });
   auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(auto record, co_await wait);
-  if (!record || record->owner != call.caller.owner) co_return no_such("training run", run_id);
-  co_return with_live(*call.service, *std::move(record));
+  TINKER_CO_TRY(auto visible, co_await wait);
+  add_live(*call.service, call.caller.owner, visible.run);
+  co_return visible;
 }
 
 /// Changes a checkpoint of the caller's and notes that it did.
@@ -112,48 +151,40 @@ async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRuns
     co_return bad_request(base::concat(
         "limit and offset: expected 0 or more, found ", query.limit, " and ", query.offset));
   }
-  auto stored = call.service->disk.run(
-      [owner = call.caller.owner,
-       query](Store& store) -> Result<std::pair<Page<RunRecord>, std::vector<TrainingRun>>> {
-        const PageRange range = {.limit = std::min(query.limit, kMaxPage), .offset = query.offset};
-        TINKER_TRY(auto page, store.list_runs(owner, query.project_id.value_or(""), range));
-        std::vector<TrainingRun> runs;
-        for (const auto& record : page.items) {
-          TINKER_TRY(auto run, describe(store, record));
-          runs.push_back(std::move(run));
-        }
-        return std::pair(std::move(page), std::move(runs));
-      });
+  auto stored = call.service->disk.run([owner = call.caller.owner,
+                                        query](Store& store) -> Result<Page<VisibleRun>> {
+    const PageRange range = {.limit = std::min(query.limit, kMaxPage), .offset = query.offset};
+    TINKER_TRY(auto page,
+               store.list_runs(owner, query.project_id.value_or(""), range, query.access_scope));
+    Page<VisibleRun> out = {.total = page.total};
+    for (auto& record : page.items) {
+      TINKER_TRY(auto visible, see(store, owner, std::move(record)));
+      out.items.push_back(std::move(visible));
+    }
+    return out;
+  });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto found, co_await wait);
-  TrainingRunsResponse out = {.training_runs = std::move(found.second),
-                              .cursor = {.offset = query.offset,
+  TrainingRunsResponse out = {.cursor = {.offset = query.offset,
                                          .limit = std::min(query.limit, kMaxPage),
-                                         .total_count = found.first.total}};
-  for (std::size_t i = 0; i < out.training_runs.size(); ++i) {
-    out.training_runs[i].last_request_time =
-        with_live(*call.service, found.first.items[i]).last_request_at;
+                                         .total_count = found.total}};
+  for (auto& visible : found.items) {
+    add_live(*call.service, call.caller.owner, visible.run);
+    out.training_runs.push_back(to_wire(visible));
   }
   co_return out;
 }
 
 async::Task<TrainingRun> get_training_run(Call call, AccessQuery query) {
-  (void)query;
-  auto search = own_run(call, call.args[0]);
-  TINKER_CO_TRY(const auto record, co_await std::move(search));
-  auto stored = call.service->disk.run([record](Store& store) { return describe(store, record); });
-  auto wait = async::until(std::move(stored));
-  co_return co_await wait;
+  auto search = find_visible(std::move(call), query.access_scope);
+  TINKER_CO_TRY(const auto visible, co_await std::move(search));
+  co_return to_wire(visible);
 }
 
-async::Task<CheckpointsListResponse> checkpoints_of_run(Call call) {
-  auto search = own_run(call, call.args[0]);
-  TINKER_CO_TRY(const auto record, co_await std::move(search));
-  auto stored = call.service->disk.run(
-      [id = record.run_id](Store& store) { return store.checkpoints_of_run(id); });
-  auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(const auto records, co_await wait);
-  co_return to_list(call, records);
+async::Task<CheckpointsListResponse> checkpoints_of_run(Call call, AccessQuery query) {
+  auto search = find_visible(call, query.access_scope);
+  TINKER_CO_TRY(const auto visible, co_await std::move(search));
+  co_return to_list(call, visible.checkpoints);
 }
 
 async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query) {
@@ -170,6 +201,47 @@ async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpoints
   auto out = to_list(call, page.items);
   out.cursor = Cursor{
       .offset = query.offset, .limit = std::min(query.limit, kMaxPage), .total_count = page.total};
+  co_return out;
+}
+
+async::Task<CheckpointSearchResponse> search_checkpoints(Call call,
+                                                         CheckpointSearchRequest request) {
+  const auto* const users = std::get_if<UserSearchOwner>(&request.owner);
+  CheckpointQuery query = {.caller = call.caller.owner,
+                           .with_public = !std::holds_alternative<OwnSearchOwner>(request.owner),
+                           .project_ids = std::move(request.project_ids),
+                           .user_metadata = std::move(request.user_metadata),
+                           .base_models = std::move(request.base_models),
+                           .limit = request.limit + 1};  // to see whether there are more
+  if (users != nullptr) query.owners = users->owner_urns;
+  if (request.checkpoint_type) {
+    query.kind = request.checkpoint_type->known();
+    if (!query.kind) {
+      co_return bad_request(
+          base::concat("checkpoint_type: expected training, sampler or external, "
+                       "found ",
+                       base::quoted(request.checkpoint_type->text())));
+    }
+  }
+  if (request.cursor) {
+    query.after = {request.cursor->last_created_at.instant(), request.cursor->last_checkpoint_uuid};
+  }
+  auto stored =
+      call.service->disk.run([query](Store& store) { return store.search_checkpoints(query); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto found, co_await wait);
+  CheckpointSearchResponse out;
+  const bool has_more = std::ssize(found) > request.limit;
+  if (has_more) found.pop_back();
+  for (const auto& record : found) {
+    const bool is_own = record.owner == call.caller.owner;
+    out.checkpoints.push_back(to_wire(is_own ? record : as_public(record)));
+  }
+  if (has_more) {
+    out.next_cursor =
+        CheckpointSearchCursor{.last_created_at = found.back().created_at,
+                               .last_checkpoint_uuid = found.back().path().to_string()};
+  }
   co_return out;
 }
 

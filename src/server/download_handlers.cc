@@ -15,12 +15,12 @@
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/service.h"
+#include "server/signed_url.h"
 
 namespace tinker::server {
 
 namespace {
 
-constexpr auto kLinkLife = std::chrono::minutes(15);
 constexpr std::size_t kPiece = std::size_t{256} << 10U;
 
 struct StoredFile {
@@ -42,13 +42,6 @@ Result<std::vector<StoredFile>> files_of(const std::filesystem::path& folder) {
   }
   std::ranges::sort(out, {}, &StoredFile::name);
   return out;
-}
-
-/// A path below this server, with the scheme and host that the client used.
-std::string absolute(const Call& call, std::string_view target) {
-  const auto host = call.header("host");
-  if (host.empty()) return call.service->options().base_url + std::string(target);
-  return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, target);
 }
 
 std::string download_path(const TinkerPath& path, std::string_view what) {
@@ -144,6 +137,13 @@ async::Task<Reply> stream(Call call,
 
 }  // namespace
 
+Result<std::string> signed_url(const Call& call, std::string_view target, Instant expires) {
+  TINKER_TRY(const std::string link, call.service->access.sign_link(target, expires));
+  const auto host = call.header("host");
+  if (host.empty()) return call.service->options().base_url + link;
+  return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, link);
+}
+
 async::Task<Reply> archive_link(Call call) {
   TINKER_CO_TRY(const auto path, path_of(call));
   auto search = call.service->readable_checkpoint(path.to_string(), call.caller.owner);
@@ -152,11 +152,11 @@ async::Task<Reply> archive_link(Call call) {
     co_return bad_request(
         base::concat(path.to_string(), " was imported: it can be sampled from, not downloaded"));
   }
-  const Instant expires = call.service->now() + kLinkLife;
+  const Instant expires = call.service->now() + call.service->options().limits.link_time;
   TINKER_CO_TRY(const std::string link,
-                call.service->access.sign_link(download_path(path, "archive.tar"), expires));
+                signed_url(call, download_path(path, "archive.tar"), expires));
   Reply out = {.status = 302};
-  out.headers.add("location", absolute(call, link));
+  out.headers.add("location", link);
   out.headers.add("expires",
                   http::format_http_date(std::chrono::floor<std::chrono::seconds>(expires)));
   co_return out;
@@ -186,13 +186,12 @@ async::Task<ExternalWeightsUrlsResponse> external_links(Call call) {
   auto search = call.service->own_checkpoint(path, call.caller.owner);
   TINKER_CO_TRY(const auto record, co_await std::move(search));
   TINKER_CO_TRY(const auto files, files_of(call.service->disk.store().folder_of(record)));
-  const Instant expires = call.service->now() + kLinkLife;
+  const Instant expires = call.service->now() + call.service->options().limits.link_time;
   ExternalWeightsUrlsResponse out = {
       .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto& file : files) {
     const auto target = download_path(path, base::concat("files/", file.name));
-    TINKER_CO_TRY(const std::string link, call.service->access.sign_link(target, expires));
-    out.urls[file.name] = absolute(call, link);
+    TINKER_CO_TRY(out.urls[file.name], signed_url(call, target, expires));
   }
   co_return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +18,7 @@
 #include "wire/json.h"
 #include "wire/proto.h"
 #include "wire/query.h"
+#include "wire/request_number.h"
 
 namespace tinker::server {
 
@@ -51,6 +53,7 @@ struct Endpoint {
   bool is_work = false;
   bool is_training = false;    ///< Its bodies may be as large as training data are.
   bool is_journalled = false;  ///< What it asks for is done again after a crash.
+  bool is_streamed = false;    ///< Its handler reads the body, which is no document, by itself.
 };
 
 // ---- from functions of handlers.h to rows
@@ -96,16 +99,57 @@ Result<Request> decode(Form form, std::string_view query, std::string body) {
   return wire::decode_json<Request>(body, lenient);
 }
 
+/// What the requests that have a number in a run are called there; empty: these have none.
 template <typename Request>
-async::Task<Request> read_request(Call call, std::string body) {
+constexpr std::string_view kOperation = {};
+template <>
+constexpr std::string_view kOperation<ForwardBackwardRequest> = "forward_backward";
+template <>
+constexpr std::string_view kOperation<OptimStepRequest> = "optim_step";
+template <>
+constexpr std::string_view kOperation<SaveWeightsRequest> = "save_weights";
+template <>
+constexpr std::string_view kOperation<SaveWeightsForSamplerRequest> = "save_weights_for_sampler";
+template <>
+constexpr std::string_view kOperation<SaveWeightsExternalRequest> = "save_weights_external";
+template <>
+constexpr std::string_view kOperation<LoadWeightsRequest> = "load_weights";
+
+/// A body as its handler wants it, or what is wrong with it and the number that it has all the
+/// same.
+template <typename Request>
+struct Decoded {
+  Result<Request> request;
+  std::optional<wire::RequestNumber> number = {};
+};
+
+template <typename Request>
+Decoded<Request> decode_numbered(Form form, std::string_view query, std::string body) {
+  if constexpr (kOperation<Request>.empty()) {
+    return {.request = decode<Request>(form, query, std::move(body))};
+  } else {
+    std::optional<wire::RequestNumber> number;
+    if (form == Form::protobuf) {
+      number = wire::proto_request_number(body);
+      return {.request = decode<Request>(form, query, std::move(body)),
+              .number = std::move(number)};
+    }
+    auto request = decode<Request>(form, query, body);
+    if (!request.ok()) number = wire::json_request_number(body);
+    return {.request = std::move(request), .number = std::move(number)};
+  }
+}
+
+template <typename Request>
+async::Task<Decoded<Request>> read_request(Call call, std::string body) {
   const Form form = form_of<Request>(call);
   if (body.size() < kLargeBody) {
     const auto query = form == Form::query ? call.request.query() : std::string_view();
-    co_return decode<Request>(form, query, std::move(body));
+    co_return decode_numbered<Request>(form, query, std::move(body));
   }
   // Nothing of the request goes to the worker but its body: the rest belongs to the loop.
   auto decoded = call.service->work([form, body = std::move(body)]() mutable {
-    return decode<Request>(form, {}, std::move(body));
+    return Result<Decoded<Request>>(decode_numbered<Request>(form, {}, std::move(body)));
   });
   auto wait = async::until(std::move(decoded));
   co_return co_await wait;
@@ -132,8 +176,16 @@ template <auto kHandler, typename Answer, typename Request>
 struct Row<kHandler, async::Task<Answer> (*)(Call, Request)> {
   static async::Task<Reply> handle(Call call, std::string body) {
     auto reading = read_request<Request>(call, std::move(body));
-    TINKER_CO_TRY(auto request, co_await std::move(reading));
-    auto task = kHandler(std::move(call), std::move(request));
+    TINKER_CO_TRY(auto decoded, co_await std::move(reading));
+    if (!decoded.request.ok()) {
+      Error why = std::move(decoded.request).error();
+      if (!decoded.number) co_return why;
+      auto refusing = refuse_in_order(
+          std::move(call), kOperation<Request>, *std::move(decoded.number), std::move(why));
+      TINKER_CO_TRY(auto future, co_await std::move(refusing));
+      co_return encode(std::move(future));
+    }
+    auto task = kHandler(std::move(call), *std::move(decoded.request));
     if constexpr (std::is_void_v<Answer>) {
       TINKER_CO_TRY(co_await std::move(task));
       co_return Reply{.body = "{}"};
@@ -156,6 +208,11 @@ constexpr Endpoint work(Endpoint endpoint) {
 
 constexpr Endpoint journalled(Endpoint endpoint) {
   endpoint.is_journalled = true;
+  return endpoint;
+}
+
+constexpr Endpoint streamed(Endpoint endpoint) {
+  endpoint.is_streamed = true;
   return endpoint;
 }
 
@@ -218,10 +275,14 @@ constexpr std::array kEndpoints = {
     row<external_links>(Method::get,
                         "training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"),
     row<list_checkpoints>(Method::get, "checkpoints"),
+    row<search_checkpoints>(Method::post, "checkpoints/search"),
     row<weights_info>(Method::post, "weights_info"),
     row<copy_weights>(Method::post, "copy_weights"),
     row<archive>(Method::get, "download/{run}/{kind}/{name}/archive.tar", Gate::link),
     row<external_file>(Method::get, "download/{run}/{kind}/{name}/files/{file}", Gate::link),
+    work(row<upload_start>(Method::post, "external_weights_upload_start")),
+    streamed(row<upload_file>(Method::put, "upload/{upload}/{file}", Gate::link)),
+    row<upload_finish>(Method::post, "external_weights_upload_finish"),
     // Accounts.
     row<audit_log>(Method::get, "audit"),
     row<billing_usage>(Method::get, "billing/usage/events"),
@@ -391,9 +452,18 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
   TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  if (found.endpoint->is_streamed) {
+    auto handling = found.endpoint->handle({.service = service,
+                                            .request = request,
+                                            .writer = writer,
+                                            .caller = std::move(caller),
+                                            .args = found.args},
+                                           {});
+    co_return co_await std::move(handling);
+  }
   TINKER_CO_TRY(check_content_type(request));
-  const std::size_t limit = found.endpoint->is_training ? service->options().max_training_bytes
-                                                        : service->options().max_json_bytes;
+  const auto& limits = service->options().limits;
+  const std::size_t limit = found.endpoint->is_training ? limits.training_bytes : limits.json_bytes;
   auto reading = read_and_unpack(service, request, limit, found.endpoint->is_work);
   TINKER_CO_TRY(auto unpacked, co_await std::move(reading));
   Call call = {.service = service,

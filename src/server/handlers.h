@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "async/task.h"
 #include "server/call.h"
@@ -8,6 +9,7 @@
 #include "tinker/types/auth.h"
 #include "tinker/types/billing.h"
 #include "tinker/types/checkpoint.h"
+#include "tinker/types/checkpoint_search.h"
 #include "tinker/types/client_config.h"
 #include "tinker/types/custom_loss.h"
 #include "tinker/types/forward_backward.h"
@@ -21,6 +23,7 @@
 #include "tinker/types/session_search.h"
 #include "tinker/types/telemetry.h"
 #include "tinker/types/weights.h"
+#include "wire/request_number.h"
 
 /// The endpoints' bodies, by the file that holds them. The table in endpoints.cc says which path
 /// leads to which.
@@ -48,6 +51,13 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
 async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request);
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request);
 async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request);
+/// For a request of kind `type` ("forward_backward") that makes no sense but says its number: that
+/// is used up, and its future says why (PROTOCOL 10.17). Fails with `why` where there is no such
+/// model.
+async::Task<UntypedApiFuture> refuse_in_order(Call call,
+                                              std::string_view type,
+                                              wire::RequestNumber number,
+                                              Error why);
 
 // weights_handlers.cc
 async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request);
@@ -71,8 +81,10 @@ async::Task<> cancel_future(Call call, CancelFutureRequest request);
 // checkpoint_handlers.cc
 async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRunsQuery query);
 async::Task<TrainingRun> get_training_run(Call call, AccessQuery query);
-async::Task<CheckpointsListResponse> checkpoints_of_run(Call call);
+async::Task<CheckpointsListResponse> checkpoints_of_run(Call call, AccessQuery query);
 async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query);
+async::Task<CheckpointSearchResponse> search_checkpoints(Call call,
+                                                         CheckpointSearchRequest request);
 async::Task<WeightsInfoResponse> weights_info(Call call, WeightsInfoRequest request);
 async::Task<> delete_checkpoint(Call call);
 async::Task<> publish_checkpoint(Call call);
@@ -85,6 +97,13 @@ async::Task<Reply> archive_link(Call call);
 async::Task<Reply> archive(Call call);
 async::Task<ExternalWeightsUrlsResponse> external_links(Call call);
 async::Task<Reply> external_file(Call call);
+
+// upload_handlers.cc
+async::Task<ExternalWeightsUploadStartResponse> upload_start(
+    Call call, ExternalWeightsUploadStartRequest request);
+async::Task<> upload_file(Call call);
+async::Task<ExternalWeightsUploadFinishResponse> upload_finish(
+    Call call, ExternalWeightsUploadFinishRequest request);
 
 // metrics_handlers.cc
 async::Task<Reply> metrics(Call call);

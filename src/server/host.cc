@@ -7,6 +7,8 @@
 #include "server/browser_check.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
+#include "server/limits.h"
+#include "server/model_fetch.h"
 #include "server/restore.h"
 
 namespace tinker::server {
@@ -36,19 +38,30 @@ Result<void> check(const LocalServerOptions& options) {
   }
   if (options.snapshot_steps < 1)
     return bad_request("snapshot_steps: expected at least 1, found 0");
-  return {};
+  return check_limits(options.limits);
 }
 
-std::vector<ServedModel> models_of(const LocalServerOptions& options) {
-  auto out = options.models;
-  if (!options.model.empty()) {
-    const bool is_random = options.model.starts_with("random:");
-    const std::filesystem::path path = options.model;
-    const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
-    out.insert(out.begin(),
-               {.name = is_random ? "random" : name.string(), .source = options.model});
-  }
+http::ServerOptions http_options(const LocalServerLimits& limits) {
+  http::ServerOptions out = {.max_connections = limits.connections};
+  out.limits.request.head = {.max_bytes = limits.head_bytes, .max_fields = limits.head_fields};
+  out.limits.request.max_target_bytes = limits.target_bytes;
+  out.limits.max_body_bytes = limits.body_bytes;
+  out.limits.max_streams = static_cast<std::uint32_t>(limits.streams);
+  out.limits.times.head = limits.head_time;
+  out.limits.times.body = limits.body_time;
+  out.limits.times.idle = limits.idle_time;
+  out.limits.times.write = limits.write_time;
   return out;
+}
+
+/// The short form becomes one entry more.
+void spell_out(LocalServerOptions& options) {
+  if (options.model.empty()) return;
+  const bool is_random = options.model.starts_with("random:");
+  const std::filesystem::path path = options.model;
+  const auto name = path.has_filename() ? path.filename() : path.parent_path().filename();
+  options.models.insert(options.models.begin(),
+                        {.name = is_random ? "random" : name.string(), .source = options.model});
 }
 
 /// Stops when nothing runs any more, at the latest after `limit`.
@@ -76,6 +89,10 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
 
 Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
   TINKER_TRY(check(options));
+  spell_out(options);
+  if (options.fetch_models) {
+    TINKER_TRY(fetch_models(options));
+  }
   std::shared_ptr<Host> host(new Host());
   TINKER_TRY(host->open(options));
   host->service_->start();
@@ -111,15 +128,17 @@ Result<void> Host::open(LocalServerOptions options) {
   TINKER_TRY(auto models,
              ModelRegistry::create(loop_,
                                    workers_,
-                                   {.models = models_of(options),
+                                   {.models = options.models,
                                     .memory_bytes = options.memory_bytes,
                                     .threads = options.threads,
                                     .precision = options.precision,
+                                    .hub_cache = options.hub.cache,
                                     .logger = options.logger}));
   TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
+      .limits = options.limits,
       .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
       .logger = options.logger};
   std::unique_ptr<Journals> journals;
@@ -140,7 +159,7 @@ Result<void> Host::open(LocalServerOptions options) {
                                             http::ResponseWriter writer) {
     return answer(service, std::move(request), std::move(writer));
   };
-  http_ = http::Server::create(loop_, handler, {});
+  http_ = http::Server::create(loop_, handler, http_options(options.limits));
   return {};
 }
 

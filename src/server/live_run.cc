@@ -23,6 +23,10 @@ async::Task<EncodedResult> give(std::shared_ptr<const Result<EncodedResult>> out
   co_return *outcome;
 }
 
+async::Task<EncodedResult> refuse(Error why) {
+  co_return why;
+}
+
 JournalRecord record_of(const LiveRun& run,
                         const LiveRun::Operation& operation,
                         const std::string& request_id) {
@@ -39,12 +43,16 @@ JournalRecord record_of(const LiveRun& run,
 
 }  // namespace
 
+LiveRun::Work LiveRun::refusal(Error why) {
+  return [why = std::move(why)](const std::shared_ptr<LiveRun>&) { return refuse(why); };
+}
+
 LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  RunRecord r,
                  std::shared_ptr<async::Scope> parent,
                  Journalled journalled)
     : record(std::move(r)),
-      sequencer_(service->loop(), journalled.next, service->options().chunk_hold),
+      sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
       journal_(std::move(journalled.journal)) {
   scope_->attach(std::move(parent));
 }

@@ -63,15 +63,17 @@ bool has_tokenizer_file(const fs::path& folder) {
   return is_there(folder / "tokenizer.json") || is_there(folder / "tiktoken.model");
 }
 
-/// How clients name a tokenizer that is a folder or a file here, if they can read it. They cut
-/// names at a ':'.
+/// The path as the name of a tokenizer, unless it has a ':': clients cut names there.
+std::string uncut(const fs::path& path) {
+  return path.string().find(':') == std::string::npos ? path.string() : std::string();
+}
+
+/// How clients name a tokenizer that is a folder or a file here, if transformers can read it.
 std::string local_id_of(const fs::path& tokenizer) {
   const auto name = tokenizer.filename();
   const bool is_file = name == "tokenizer.json" || name == "tiktoken.model";
   const auto folder = is_file ? tokenizer.parent_path() : tokenizer;
-  const bool is_usable =
-      has_tokenizer_file(folder) && folder.string().find(':') == std::string::npos;
-  return is_usable ? folder.string() : std::string();
+  return has_tokenizer_file(folder) ? uncut(folder) : std::string();
 }
 
 /// "Qwen/Qwen3-8B", as clients look it up.
@@ -81,7 +83,19 @@ std::string hub_id_of(const std::string& name) {
   return id.ok() ? id->repository : std::string();
 }
 
+tokenizer::HubPath config_of_repository(const std::string& repository) {
+  return {.repository = repository, .revision = "main", .name = "config.json"};
+}
+
 }  // namespace
+
+std::optional<std::string> hub_repository(const ServedModel& model) {
+  const auto& id = model.source.empty() ? model.name : model.source;
+  if (!tokenizer::check(config_of_repository(id)).ok()) return std::nullopt;
+  // "models" and "small.gguf" are names on this machine, also where there is no such file.
+  const bool is_id = model.source.empty() || (id.find('/') != std::string::npos && !is_there(id));
+  return is_id ? std::optional(id) : std::nullopt;
+}
 
 Result<ModelSource> SourceFinder::find(const ServedModel& model) {
   if (model.name.empty()) {
@@ -96,8 +110,15 @@ Result<ModelSource> SourceFinder::find(const ServedModel& model) {
 }
 
 Result<ModelSource> SourceFinder::find_model(const ServedModel& model) {
-  if (model.source.empty()) return find_in_cache(model.name);
   if (is_random_source(model.source)) return make_random(model.source);
+  if (const auto repository = hub_repository(model)) return find_in_cache(*repository);
+  if (model.source.empty()) {
+    return refuse(
+        base::concat("no source is given, and no hub has a model of this name; expected "
+                     "the model's folder or GGUF file: --model ",
+                     model.name,
+                     "=PATH"));
+  }
   TINKER_TRY(auto path, existing("model", model.source));
   return read_model(std::move(path));
 }
@@ -115,31 +136,25 @@ Result<ModelSource> SourceFinder::make_random(const std::string& source) {
                      .config = config_of(random)};
 }
 
-Result<ModelSource> SourceFinder::find_in_cache(const std::string& name) {
-  const tokenizer::HubPath wanted = {.repository = name, .revision = "main", .name = "config.json"};
-  if (!tokenizer::check(wanted).ok()) {
-    return refuse(
-        base::concat("no source is given, and no hub has a model of this name; expected "
-                     "the model's folder or GGUF file: --model ",
-                     name,
-                     "=PATH"));
-  }
+Result<ModelSource> SourceFinder::find_in_cache(const std::string& repository) const {
   TINKER_TRY(const auto cache, cache_folder());
-  const auto config = tokenizer::HubCache(cache).find(wanted).path;
+  const auto config = tokenizer::HubCache(cache).find(config_of_repository(repository)).path;
   if (!config) {
-    return refuse(base::concat("it is not in the hub's cache, ",
-                               cache.string(),
-                               "; name its folder or GGUF file (--model ",
-                               name,
-                               "=PATH), or fetch it (huggingface-cli download ",
-                               name,
-                               ")"));
+    return refuse(
+        base::concat("it is not in the hub's cache, ",
+                     cache.string(),
+                     ", and is not fetched (--offline, HF_HUB_OFFLINE, or fetch_models is "
+                     "off); expected its folder or GGUF file (--model ",
+                     repository,
+                     "=PATH), or that it is there (huggingface-cli download ",
+                     repository,
+                     ")"));
   }
   TINKER_TRY(auto snapshot, existing("snapshot", fs::path(*config).parent_path()));
   auto out = read_model(std::move(snapshot));
   if (out.ok()) return out;
   return out.error().with_context(base::concat(
-      "what the hub's cache has of it cannot be used (huggingface-cli download ", name, ")"));
+      "what the hub's cache has of it cannot be used (huggingface-cli download ", repository, ")"));
 }
 
 Result<void> SourceFinder::find_tokenizer(const ServedModel& model, ModelSource& out) {
@@ -149,7 +164,7 @@ Result<void> SourceFinder::find_tokenizer(const ServedModel& model, ModelSource&
     out.tokenizer_id = local_id_of(out.tokenizer);
   } else if (has_tokenizer_file(out.path)) {
     out.tokenizer = out.path;
-    if (model.source.empty()) out.tokenizer_id = hub_id_of(model.name);
+    if (const auto repository = hub_repository(model)) out.tokenizer_id = hub_id_of(*repository);
     if (out.tokenizer_id.empty()) out.tokenizer_id = local_id_of(out.tokenizer);
   } else if (auto gguf = gguf_with_vocabulary(out.path)) {
     out.tokenizer = *std::move(gguf);
@@ -158,6 +173,8 @@ Result<void> SourceFinder::find_tokenizer(const ServedModel& model, ModelSource&
     out.tokenizer_id = std::move(cached->repository);
   }
   if (out.tokenizer_id.empty()) out.tokenizer_id = hub_id_of(model.name);
+  // Last comes what only clients of this library read, such as a GGUF file.
+  if (out.tokenizer_id.empty() && !out.tokenizer.empty()) out.tokenizer_id = uncut(out.tokenizer);
   return {};
 }
 

@@ -22,12 +22,16 @@ struct ModelSource {
   engine::ModelConfig config = {};
   std::filesystem::path tokenizer = {};  ///< What `Tokenizer::load` takes; empty: there is none.
   bool has_chosen_tokenizer = false;     ///< The user named it, so it has to be good.
-  /// For clients: a folder that transformers reads, else a repository of the hub, else empty.
+  /// For clients: a folder that transformers reads, else a repository of the hub, else a file that
+  /// clients of this library read, such as a GGUF file; else empty.
   std::string tokenizer_id = {};
 
   /// Models for which this is the same share an engine: stop strings depend on the tokenizer.
   [[nodiscard]] std::string key() const { return path.string() + '\n' + tokenizer.string(); }
 };
+
+/// The repository of the hub that a model is, unless its source is on this machine.
+std::optional<std::string> hub_repository(const ServedModel& model);
 
 /// Finds the sources of models. Blocks.
 ///
@@ -39,6 +43,8 @@ class SourceFinder {
 
   /// Reads what the source says of itself. Fails with `invalid_argument`, and names the model.
   Result<ModelSource> find(const ServedModel& model);
+  /// The same of what the hub's cache has of a repository.
+  [[nodiscard]] Result<ModelSource> find_in_cache(const std::string& repository) const;
 
  private:
   struct CachedTokenizer {
@@ -48,7 +54,6 @@ class SourceFinder {
 
   Result<ModelSource> find_model(const ServedModel& model);
   Result<ModelSource> make_random(const std::string& source);
-  Result<ModelSource> find_in_cache(const std::string& name);
   Result<void> find_tokenizer(const ServedModel& model, ModelSource& out);
   [[nodiscard]] std::optional<CachedTokenizer> tokenizer_in_cache(const std::string& name) const;
   [[nodiscard]] Result<std::filesystem::path> cache_folder() const;

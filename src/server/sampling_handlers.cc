@@ -15,7 +15,6 @@ namespace {
 constexpr std::int64_t kNumbers = 1024;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
-constexpr std::int64_t kMaxSamples = 16'384;  // of one request: the answer names each
 
 SampleOptions options_of(const SampleRequest& request) {
   return {.num_samples = request.num_samples,
@@ -124,9 +123,9 @@ Result<void> check_not_external(const CheckpointRecord& record) {
 /// Clients that fetch nothing, or ask for far more than is computed, are told to wait: they try
 /// again.
 Result<void> check_load(const Service& service) {
-  const auto& options = service.options();
+  const auto& limits = service.options().limits;
   const auto& futures = service.futures;
-  if (futures.pending() < options.max_pending && futures.kept_bytes() < options.max_kept_bytes)
+  if (futures.pending() < limits.operations && futures.kept_bytes() < limits.result_bytes)
     return {};
   return Error{
       .code = ErrorCode::rate_limited,
@@ -269,9 +268,10 @@ async::Task<GetSamplerResponse> get_sampler(Call call) {
 }
 
 async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
-  if (request.num_samples < 1 || request.num_samples > kMaxSamples) {
+  const auto most = static_cast<std::int64_t>(call.service->options().limits.samples);
+  if (request.num_samples < 1 || request.num_samples > most) {
     co_return bad_request(
-        base::concat("num_samples: expected 1 to ", kMaxSamples, ", found ", request.num_samples));
+        base::concat("num_samples: expected 1 to ", most, ", found ", request.num_samples));
   }
   TINKER_CO_TRY(check_load(*call.service));
   auto search = sampler_of(call, request);

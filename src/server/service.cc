@@ -26,7 +26,11 @@ void run_beside(Service& service, async::Task<> task, const char* what) {
 }
 
 async::Task<> sweep(Service* service) {
-  auto swept = service->disk.run([](Store& store) { return store.sweep(); });
+  auto swept =
+      service->disk.run([uploads = service->uploads.take_expired(service->now())](Store& store) {
+        for (const auto& place : uploads) store.abandon_checkpoint(place);
+        return store.sweep();
+      });
   auto wait = async::until(std::move(swept));
   TINKER_CO_TRY(const auto gone, co_await wait);
   for (const auto& path : gone) {
@@ -59,6 +63,16 @@ async::Task<> write_audit(Service* service, AuditRecord entry) {
   co_return co_await wait;
 }
 
+FutureLimits future_limits(const LocalServerLimits& limits) {
+  return {.hold = limits.poll_time,
+          .hold_batch = limits.batch_poll_time,
+          .keep_delivered = limits.delivered_time,
+          .keep_unfetched = limits.unfetched_time,
+          .max_delivered_bytes = limits.delivered_bytes,
+          .metadata_only_bytes = limits.announced_bytes,
+          .max_expired_ids = limits.expired_ids};
+}
+
 }  // namespace
 
 Service::Service(Parts parts)
@@ -66,9 +80,10 @@ Service::Service(Parts parts)
       disk(std::move(parts.store), parts.loop),
       models(std::move(parts.models)),
       imported(std::move(parts.imported)),
-      futures(parts.loop, parts.options.futures),
+      futures(parts.loop, future_limits(parts.options.limits)),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
-      adapters(parts.options.max_adapters),
+      adapters(parts.options.limits.adapters),
+      uploads(parts.options.limits.uploads),
       journals(std::move(parts.journals)),
       started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),

@@ -24,8 +24,10 @@
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
+#include "server/uploads.h"
 #include "server/usage.h"
 #include "server/wait_list.h"
+#include "tinker/local_server_limits.h"
 #include "tinker/log.h"
 #include "tinker/rng.h"
 #include "tinker/secret.h"
@@ -35,16 +37,7 @@ namespace tinker::server {
 struct ServiceOptions {
   Flags flags = {};
   std::chrono::nanoseconds session_timeout = std::chrono::minutes(5);
-  /// How long a chunk waits for those before it.
-  std::chrono::nanoseconds chunk_hold = std::chrono::seconds(60);
-  FutureLimits futures = {};
-  std::size_t max_json_bytes = std::size_t{64} << 20U;     ///< Of a JSON body, decompressed.
-  std::size_t max_training_bytes = std::size_t{1} << 30U;  ///< Of a training body, decompressed.
-  std::size_t max_pending = 100'000;                   ///< Operations; beyond it samples get 429.
-  std::size_t max_kept_bytes = std::size_t{2} << 30U;  ///< Of results; beyond it samples get 429.
-  std::size_t max_ephemeral = 16;  ///< Saves without a name that a session keeps.
-  std::size_t max_losses = 1000;   ///< Custom losses of a session.
-  std::size_t max_adapters = 32;   ///< Of checkpoints, kept to sample from.
+  LocalServerLimits limits = {};
   bool is_loopback = true;
   std::string base_url = {};  ///< What signed links begin with where a request names no host.
   Logger logger = {};
@@ -161,6 +154,7 @@ class Service : public std::enable_shared_from_this<Service> {
       10'000};  ///< Ids by owner and idempotency key.
   base::BoundedMap<std::string, std::string> unloaded_models{
       10'000};  ///< Futures by owner and model.
+  Uploads uploads;
   UsageMeter usage;
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.

@@ -200,17 +200,25 @@ Result<std::optional<RunRecord>> Store::find_run(std::string_view run_id) {
 
 Result<Page<RunRecord>> Store::list_runs(std::string_view owner,
                                          std::string_view project_id,
-                                         PageRange range) {
+                                         PageRange range,
+                                         AccessScope scope) {
   TINKER_TRY(check_range(range));
+  const bool with_public = scope == AccessScope::accessible && project_id.empty();
+  const Instant public_after = with_public ? parts_->now() : Instant::max();
+  constexpr std::string_view kWhere =
+      "WHERE rowid IN (SELECT rowid FROM runs WHERE owner = ?1 AND ?2 IN ('', project_id) "
+      "UNION SELECT runs.rowid FROM checkpoints JOIN runs USING (run_id) "
+      "WHERE is_public AND expires_at > ?3)";
   auto& database = parts_->database;
-  return read_page(
-      database,
-      database.query("SELECT count(*) FROM runs WHERE owner = ?1 AND ?2 IN ('', project_id)",
-                     {owner, project_id}),
-      database.query("SELECT * FROM runs WHERE owner = ?1 AND ?2 IN ('', project_id) "
-                     "ORDER BY created_at DESC, rowid DESC LIMIT ?3 OFFSET ?4",
-                     {owner, project_id, range.limit, range.offset}),
-      read_run);
+  return read_page(database,
+                   database.query(base::concat("SELECT count(*) FROM runs ", kWhere),
+                                  {owner, project_id, public_after}),
+                   database.query(base::concat("SELECT * FROM runs ",
+                                               kWhere,
+                                               " ORDER BY created_at DESC, rowid DESC "
+                                               "LIMIT ?4 OFFSET ?5"),
+                                  {owner, project_id, public_after, range.limit, range.offset}),
+                   read_run);
 }
 
 Result<std::vector<std::string>> Store::run_ids_of_session(std::string_view session_id) {

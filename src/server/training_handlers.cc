@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/strings.h"
@@ -16,10 +17,9 @@ namespace tinker::server {
 
 namespace {
 
+constexpr std::string_view kPass = "forward_backward";  // "forward" is one of these
 // Results of at least so many values are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
-// Beyond the width of every layer that is served: such an adapter would only take memory.
-constexpr std::int64_t kMaxRank = 32'768;
 
 std::size_t tokens_of(const std::vector<Datum>& data) {
   std::size_t out = 0;
@@ -180,10 +180,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
                       .created_at = call.service->now(),
                       .last_request_at = call.service->now()};
   RunOrigin origin = {.refusal = refuse_optimizer(request.optimizer_config)};
-  if (record.lora.rank > kMaxRank) {
-    origin.refusal = bad_request(
-        base::concat("lora_config.rank: expected 1 to ", kMaxRank, ", found ", record.lora.rank));
-  }
+  if (auto ranked = check_rank(record.lora); !ranked.ok()) origin.refusal = ranked.error();
   add_journal(call, "create_model", record, settle_seed(call, record.lora), origin);
   if (origin.restored && origin.restored->record) record = *origin.restored->record;
   auto answer = create_run(call.service, session, record, std::move(origin), [id = record.run_id] {
@@ -234,7 +231,7 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
   const std::string model_id = request.model_id;
   LiveRun::Operation operation = {.kind = Sequencer::Kind::pass,
                                   .seq_id = request.seq_id,
-                                  .type = "forward_backward",
+                                  .type = std::string(kPass),
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
   operation.work = [service = call.service,
@@ -249,7 +246,12 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
 
 async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request) {
   if (!request.forward_only) {
-    co_return bad_request("forward: expected a request for a forward pass, with forward_input");
+    auto refusing = refuse_in_order(
+        std::move(call),
+        kPass,
+        {.model_id = std::move(request.model_id), .seq_id = request.seq_id},
+        bad_request("forward: expected a request for a forward pass, with forward_input"));
+    co_return co_await std::move(refusing);
   }
   auto passing = forward_backward(std::move(call), std::move(request));
   co_return co_await std::move(passing);
@@ -270,6 +272,26 @@ async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 
+async::Task<UntypedApiFuture> refuse_in_order(Call call,
+                                              std::string_view type,
+                                              wire::RequestNumber number,
+                                              Error why) {
+  const auto found = call.service->find_run(number.model_id, call.caller.owner);
+  if (!found.ok()) co_return why;  // there is no order to have a place in
+  const auto run = *found;
+  run->record.last_request_at = call.service->now();
+  LiveRun::Operation operation = {
+      .kind = type == kPass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
+      .seq_id = number.seq_id,
+      .type = std::string(type),
+      .payload_hash = call.payload_hash,
+      .work = LiveRun::refusal(std::move(why)),
+      .source = call.source};
+  auto submitting = run->submit(call.service, std::move(operation));
+  TINKER_CO_TRY(auto id, co_await std::move(submitting));
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = std::move(number.model_id)};
+}
+
 async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequest request) {
   auto search = call.service->sessions.find_open(request.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
@@ -285,9 +307,9 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
   }
   if (log) log->append(record_of(call, request));
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
-  if (session->formulas.size() >= call.service->options().max_losses) {
-    co_return bad_request(
-        base::concat("a session can have ", call.service->options().max_losses, " custom losses"));
+  if (session->formulas.size() >= call.service->options().limits.losses) {
+    co_return bad_request(base::concat(
+        "a session can have ", call.service->options().limits.losses, " custom losses"));
   }
   auto formula = loss::Formula::from_graph(
       std::move(request.name), std::move(request.inputs), std::move(request.graph));

@@ -125,7 +125,7 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
 /// are not needed any more.
 void drop_old_weights(Service& service, Session& session, const std::string& newest) {
   session.ephemeral.push_back(newest);
-  if (session.ephemeral.size() <= service.options().max_ephemeral) return;
+  if (session.ephemeral.size() <= service.options().limits.ephemeral_saves) return;
   if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
     oldest->ephemeral.reset();
     oldest->is_dropped = true;
@@ -163,10 +163,6 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
-async::Task<EncodedResult> refuse(Error error) {
-  co_return error;
-}
-
 async::Task<EncodedResult> run_load(std::shared_ptr<Service> service,
                                     std::shared_ptr<LiveRun> run,
                                     CheckpointRecord record,
@@ -198,9 +194,7 @@ async::Task<std::string> submit_save(Call call,
                                      MakeSave make,
                                      bool overwrite) {
   if (!record.ok()) {
-    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
-      return refuse(error);
-    };
+    operation.work = LiveRun::refusal(record.error());
     auto submitting = run->submit(call.service, std::move(operation));
     co_return co_await std::move(submitting);
   }
@@ -268,10 +262,8 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
       return run_ephemeral_save(service, std::move(self), session, number, is_replay);
     };
   } else {
-    operation.work = [](const std::shared_ptr<LiveRun>&) {
-      return refuse(
-          bad_request("save_weights_for_sampler: expected a path or a sampling_session_seq_id"));
-    };
+    operation.work = LiveRun::refusal(
+        bad_request("save_weights_for_sampler: expected a path or a sampling_session_seq_id"));
   }
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));
@@ -291,9 +283,7 @@ async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalReques
     if (auto usable = AgeEncryptor::create(recipients); !usable.ok()) record = usable.error();
   }
   if (!record.ok()) {
-    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
-      return refuse(error);
-    };
+    operation.work = LiveRun::refusal(record.error());
   } else {
     auto finding = find_place(call.service);
     TINKER_CO_TRY(auto place, co_await std::move(finding));
@@ -343,24 +333,17 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
     record = no_such("checkpoint", request.path);  // then it was not there
   }
   if (!record.ok()) {
-    operation.work = [error = record.error()](const std::shared_ptr<LiveRun>&) {
-      return refuse(error);
-    };
+    operation.work = LiveRun::refusal(record.error());
   } else if (record->kind == CheckpointType::external) {
-    operation.work = [error = is_export(request.path)](const std::shared_ptr<LiveRun>&) {
-      return refuse(error);
-    };
+    operation.work = LiveRun::refusal(is_export(request.path));
   } else if (request.optimizer && !record->has_optimizer_state) {
-    operation.work = [error = has_no_optimizer(request.path)](const std::shared_ptr<LiveRun>&) {
-      return refuse(error);
-    };
+    operation.work = LiveRun::refusal(has_no_optimizer(request.path));
   } else if (record->base_model != run->record.base_model) {
-    operation.work = [error = bad_request(base::concat(request.path,
-                                                       " is of ",
-                                                       record->base_model,
-                                                       ", the model is of ",
-                                                       run->record.base_model))](
-                         const std::shared_ptr<LiveRun>&) { return refuse(error); };
+    operation.work = LiveRun::refusal(bad_request(base::concat(request.path,
+                                                               " is of ",
+                                                               record->base_model,
+                                                               ", the model is of ",
+                                                               run->record.base_model)));
   } else {
     operation.work = [service = call.service, record = *std::move(record), request](
                          std::shared_ptr<LiveRun> self) {

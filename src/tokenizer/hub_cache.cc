@@ -196,6 +196,19 @@ Result<void> HubCache::note_absent(const HubPath& path, const std::string& commi
   return set_revision(path, commit);
 }
 
+std::uint64_t HubCache::incomplete_bytes(const std::string& repository) const {
+  std::uint64_t out = 0;
+  std::error_code error;
+  for (fs::directory_iterator file(folder(repository) / "blobs", error), end; !error && file != end;
+       file.increment(error)) {
+    if (file->path().extension() != ".incomplete") continue;
+    std::error_code gone;
+    const auto size = file->file_size(gone);
+    if (!gone) out += size;
+  }
+  return out;
+}
+
 IncompleteBlob::IncompleteBlob(fs::path target,
                                std::string etag,
                                FileDescriptor lock,

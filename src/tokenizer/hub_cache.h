@@ -61,10 +61,13 @@ class HubCache {
                                             const std::string& etag) const;
   /// At `commit` there is no such file.
   [[nodiscard]] Result<void> note_absent(const HubPath& path, const std::string& commit) const;
+  /// The revision of `path`, unless it is a commit itself, means `commit` from now on.
+  [[nodiscard]] Result<void> set_revision(const HubPath& path, const std::string& commit) const;
+  /// What unfinished downloads of a repository have brought.
+  [[nodiscard]] std::uint64_t incomplete_bytes(const std::string& repository) const;
 
  private:
   [[nodiscard]] std::filesystem::path folder(const std::string& repository) const;
-  [[nodiscard]] Result<void> set_revision(const HubPath& path, const std::string& commit) const;
 
   std::filesystem::path root_;
 };

@@ -110,10 +110,10 @@ Task<Tokenizer> HubCore::load(TokenizerId id) {
   const auto path_of = [&id](const char* name) {
     return HubPath{.repository = id.repository, .revision = id.revision, .name = name};
   };
-  auto finding = find(path_of("tokenizer.json"));
+  auto finding = find(path_of("tokenizer.json"), HubProgress());
   TINKER_CO_TRY(auto path, co_await std::move(finding));
   if (!path) {
-    auto second = find(path_of("tiktoken.model"));
+    auto second = find(path_of("tiktoken.model"), HubProgress());
     TINKER_CO_TRY(path, co_await std::move(second));
     if (!path) {
       co_return Error{.code = ErrorCode::not_found,
@@ -122,21 +122,21 @@ Task<Tokenizer> HubCore::load(TokenizerId id) {
                                               "revision ",
                                               id.revision)};
     }
-    auto beside = find(path_of("tokenizer_config.json"));
+    auto beside = find(path_of("tokenizer_config.json"), HubProgress());
     TINKER_CO_TRY(co_await std::move(beside));
   }
   auto loading = on_workers([path = *path] { return Tokenizer::load(path); });
   co_return co_await loading;
 }
 
-Task<std::string> HubCore::file(HubPath path) {
-  auto finding = find(path);
+Task<std::string> HubCore::file(HubPath path, HubProgress progress) {
+  auto finding = find(path, std::move(progress));
   TINKER_CO_TRY(auto found, co_await std::move(finding));
   if (!found) co_return no_such_file(path);
   co_return *std::move(found);
 }
 
-Task<std::optional<std::string>> HubCore::find(HubPath path) {
+Task<std::optional<std::string>> HubCore::find(HubPath path, HubProgress progress) {
   TINKER_CO_TRY(check(path));
   auto finding =
       on_workers([cache = cache_, path]() -> Result<HubCache::Found> { return cache.find(path); });
@@ -144,13 +144,7 @@ Task<std::optional<std::string>> HubCore::find(HubPath path) {
   const bool is_final = settings_.is_offline || is_commit(path.revision);
   if (is_final && cached.path) co_return std::move(cached.path);
   if (is_final && cached.is_absent) co_return std::optional<std::string>();
-  if (settings_.is_offline) {
-    co_return Error{.code = ErrorCode::not_found,
-                    .message = base::concat(path.to_string(),
-                                            " is not in the cache ",
-                                            settings_.cache.string(),
-                                            ", and the hub may not be asked (HF_HUB_OFFLINE)")};
-  }
+  if (settings_.is_offline) co_return offline(path);
   auto looking = look(path, cached.path ? 0 : kMaxRetries);
   auto head = co_await std::move(looking);
   if (!head.ok() && cached.path && http::is_retryable(head.error())) {
@@ -169,7 +163,7 @@ Task<std::optional<std::string>> HubCore::find(HubPath path) {
     TINKER_CO_TRY(co_await noting);
     co_return std::optional<std::string>();
   }
-  auto bringing = bring(path, *head);
+  auto bringing = bring(path, *head, std::move(progress));
   if (auto brought = co_await std::move(bringing); !brought.ok()) {
     co_return std::move(brought).error().with_context(path.to_string());
   }
@@ -230,8 +224,8 @@ Task<HubCore::Head> HubCore::try_look(HubPath path) {
 }
 
 /// Afterwards the content is in the cache, whoever brought it.
-Task<> HubCore::bring(HubPath path, Head head) {
-  while (true) {
+Task<> HubCore::bring(HubPath path, Head head, HubProgress progress) {
+  for (bool is_told = false;; is_told = true) {
     auto opening = on_workers([cache = cache_, path, head]() -> Result<std::pair<bool, Blob>> {
       if (cache.has_blob(path.repository, head.etag)) return std::pair(true, Blob());
       TINKER_TRY(Blob blob, cache.open_blob(path.repository, head.etag));
@@ -240,19 +234,23 @@ Task<> HubCore::bring(HubPath path, Head head) {
     TINKER_CO_TRY(auto opened, co_await opening);
     if (opened.first) co_return Result<void>();
     if (opened.second) {
-      auto fetching = fetch(path, head, std::move(opened.second));
+      auto fetching = fetch(path, head, std::move(progress), std::move(opened.second));
       co_return co_await std::move(fetching);
     }
-    auto waiting = async::sleep_for(kLockPause);  // another process brings it
+    if (!is_told) {
+      TINKER_LOG(runtime_->logger(), info, path.to_string(), ": another process brings it");
+    }
+    auto waiting = async::sleep_for(kLockPause);
     TINKER_CO_TRY(co_await waiting);
   }
 }
 
-Task<> HubCore::fetch(HubPath path, Head head, Blob blob) {
+Task<> HubCore::fetch(HubPath path, Head head, HubProgress progress, Blob blob) {
   path.revision = head.commit;  // what it was a moment ago, whatever happens to the branch
+  std::uint64_t furthest = 0;
   int damaged = 0;
   for (int retries = 0;;) {
-    auto trying = try_fetch(path, head, blob);
+    auto trying = try_fetch(path, head, progress, blob);
     auto outcome = co_await std::move(trying);
     if (outcome.ok()) {
       auto finishing = on_workers([blob] { return blob->finish(); });
@@ -268,6 +266,10 @@ Task<> HubCore::fetch(HubPath path, Head head, Blob blob) {
       continue;
     }
     const Error error = std::move(outcome).error();
+    auto measuring = on_workers([blob] { return blob->size(); });
+    TINKER_CO_TRY(const auto size, co_await measuring);
+    if (size > furthest) retries = 0;  // a long download may break off often
+    furthest = std::max(furthest, size);
     if (!http::is_retryable(error) || retries == kMaxRetries) co_return error;
     auto pausing = pause(path, error, retries++);
     TINKER_CO_TRY(co_await std::move(pausing));
@@ -275,7 +277,7 @@ Task<> HubCore::fetch(HubPath path, Head head, Blob blob) {
 }
 
 /// All that is missing, in one request.
-Task<> HubCore::try_fetch(HubPath path, Head head, Blob blob) {
+Task<> HubCore::try_fetch(HubPath path, Head head, HubProgress progress, Blob blob) {
   auto asking = on_workers([blob, head]() -> Result<std::uint64_t> {
     TINKER_TRY(const auto size, blob->size());
     if (!head.size || size <= *head.size) return size;
@@ -287,7 +289,7 @@ Task<> HubCore::try_fetch(HubPath path, Head head, Blob blob) {
   const std::string range = have == 0 ? std::string() : base::concat("bytes=", have, "-");
   TINKER_CO_TRY(auto url, url_of(path));
   for (int redirects = 0; redirects <= http::kMaxRedirects; ++redirects) {
-    const auto sink = std::make_shared<BlobSink>(runtime_, blob, have);
+    const auto sink = std::make_shared<BlobSink>(runtime_, blob, have, progress);
     auto sending = send(url, range, sink);
     const auto response = co_await std::move(sending);
     auto draining = sink->drain();
@@ -315,6 +317,51 @@ Task<> HubCore::try_fetch(HubPath path, Head head, Blob blob) {
     co_return Result<void>();
   }
   co_return redirected_too_often();
+}
+
+Task<HubListing> HubCore::list(std::string repository, std::string revision) {
+  const HubPath path = {
+      .repository = std::move(repository), .revision = std::move(revision), .name = "config.json"};
+  TINKER_CO_TRY(check(path));
+  if (settings_.is_offline) co_return offline(path);
+  for (int retries = 0;; ++retries) {
+    auto trying = try_list(path);
+    auto listing = co_await std::move(trying);
+    if (listing.ok()) co_return listing;
+    if (!http::is_retryable(listing.error()) || retries == kMaxRetries) co_return listing.error();
+    auto pausing = pause(path, listing.error(), retries);
+    TINKER_CO_TRY(co_await std::move(pausing));
+  }
+}
+
+Task<HubListing> HubCore::try_list(HubPath path) {
+  TINKER_CO_TRY(auto url,
+                http::Url::parse(base::concat(settings_.endpoint,
+                                              "/api/models/",
+                                              path.repository,
+                                              "/revision/",
+                                              http::encode_path_segment(path.revision),
+                                              "?blobs=true")));
+  for (int redirects = 0; redirects <= http::kMaxRedirects; ++redirects) {
+    auto sending = send(url, std::string(), nullptr);
+    TINKER_CO_TRY(const auto response, co_await std::move(sending));
+    if (http::is_redirect(response)) {  // it has another name now
+      TINKER_CO_TRY(url, http::redirect_target(url, response));
+      continue;
+    }
+    if (response.status != 200) co_return refusal(path, response);
+    auto listing = parse_hub_listing(response.body);
+    if (listing.ok()) co_return listing;
+    co_return listing.error().with_context(settings_.endpoint + " answers as no hub does");
+  }
+  co_return redirected_too_often();
+}
+
+Task<> HubCore::set_revision(HubPath path, std::string commit) {
+  auto setting = on_workers([cache = cache_, path = std::move(path), commit = std::move(commit)] {
+    return cache.set_revision(path, commit);
+  });
+  co_return co_await setting;
 }
 
 /// One request, whatever the answer. The token goes to the hub itself alone.
@@ -364,6 +411,14 @@ Result<http::Url> HubCore::url_of(const HubPath& path) const {
                                        http::encode_path_segment(path.revision),
                                        "/",
                                        encode_path(path.name)));
+}
+
+Error HubCore::offline(const HubPath& path) const {
+  return {.code = ErrorCode::not_found,
+          .message = base::concat(path.to_string(),
+                                  " is not in the cache ",
+                                  settings_.cache.string(),
+                                  ", and the hub may not be asked (HF_HUB_OFFLINE)")};
 }
 
 Error HubCore::refusal(const HubPath& path, const http::Response& response) const {

@@ -18,9 +18,11 @@ Error unusable(std::string message) {
 
 BlobSink::BlobSink(const std::shared_ptr<async::RuntimeCore>& runtime,
                    std::shared_ptr<const IncompleteBlob> blob,
-                   std::uint64_t have)
+                   std::uint64_t have,
+                   std::function<void(std::uint64_t)> progress)
     : blob_(std::move(blob)),
       have_(have),
+      progress_(std::move(progress)),
       writes_(std::make_shared<http::WriteQueue>(
           runtime, [file = blob_](std::uint64_t offset, std::string_view bytes) {
             return file->write(offset, bytes);
@@ -57,7 +59,9 @@ Result<void> BlobSink::write(std::string_view bytes) {
   if (end_ && bytes.size() > *end_ - writes_->end()) {
     return unusable("the hub sends more than it announced");
   }
-  return writes_->add(bytes);
+  TINKER_TRY(writes_->add(bytes));
+  if (progress_) progress_(writes_->end());
+  return {};
 }
 
 Result<std::uint64_t> BlobSink::settle(const http::Response& response) {

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
@@ -144,6 +145,24 @@ TEST_F(DurableServer, DoesGradientsAgainThatNoStepHasUsed) {
   ASSERT_THAT(trainer.optim_step({.learning_rate = 1e-2}).get(), IsOk());
 
   EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+}
+
+TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10.17
+  const auto trainer = new_run(connect());
+  const auto ask = [&](const std::string& rest) {
+    return testing::RawHttp(server_->port())
+        .ask("POST",
+             "/api/v1/optim_step",
+             R"({"model_id":")" + trainer.model_id() + R"(","seq_id":1)" + rest + "}",
+             "X-API-Key: tml-local-test\r\n");
+  };
+  const auto accepted = ask("");
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+
+  start_again();
+
+  EXPECT_EQ(ask("").body, accepted.body);
+  EXPECT_THAT(ask(R"(,"adam_params":{})").body, HasSubstr("seq_id 1 "));
 }
 
 TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {

@@ -7,10 +7,12 @@
 #include "hostile_server.h"
 #include "http/content_coding.h"
 #include "support/peak_memory.h"
+#include "wire/proto.h"
 
 namespace tinker::hostile_bodies_test {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::HostileServer;
 using testing::IsUsersFault;
 using testing::kAda;
@@ -140,6 +142,33 @@ INSTANTIATE_TEST_SUITE_P(, HostileBody, ::testing::ValuesIn(bodies()), [](const 
   return body.param.name;
 });
 
+TEST_F(HostileServer, KeepsTheExpiryOfACheckpointUnlessItIsToldWhich) {  // PROTOCOL 9.29
+  const auto run = new_run(new_session());
+  ASSERT_EQ(
+      outcome(post("save_weights",
+                   R"({"model_id":")" + run + R"(","path":"saved","seq_id":1,"ttl_seconds":7200})"))
+          .status,
+      200);
+  const std::string checkpoints = "training_runs/" + run + "/checkpoints";
+  const auto expiry = [&] {
+    const auto list = wire::decode_json<CheckpointsListResponse>(ask("GET", checkpoints).body);
+    return list.value().checkpoints.at(0).expires_at;
+  };
+  const auto before = expiry();
+  ASSERT_TRUE(before.has_value());
+  const auto put = [&](std::string_view body) {
+    return ask("PUT", checkpoints + "/weights/saved/ttl", body);
+  };
+
+  for (const char* body : {"{}", "", R"({"ttl":7200})", R"({"ttl_seconds":"7200"})"}) {
+    EXPECT_EQ(put(body).status, 400) << body;
+    EXPECT_EQ(expiry(), before) << body;
+  }
+  EXPECT_THAT(put("{}").body, HasSubstr("ttl_seconds"));
+  EXPECT_EQ(put(R"({"ttl_seconds":null})").status, 200);
+  EXPECT_EQ(expiry(), std::nullopt);
+}
+
 class HostileLength : public HostileServer {
  protected:
   /// An answer to a head that is followed by `body`, then by nothing.
@@ -192,6 +221,105 @@ TEST_F(HostileLength, MayNotStandBesideChunks) {
   EXPECT_EQ(after("create_session",
                   "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
                   "2\r\n{}\r\n0\r\n\r\n")
+                .status,
+            400);
+}
+
+/// Training requests whose model and number can be read, but not what they ask for.
+struct Senseless {
+  const char* name;
+  const char* path;
+  std::string rest;   ///< Of a JSON object, behind model and number.
+  const char* fault;  ///< Named by the error.
+};
+void PrintTo(const Senseless& request, std::ostream* out) {
+  *out << request.name;
+}
+
+class NumberedRequest : public HostileServer {
+ protected:
+  [[nodiscard]] RawResponse send(const char* path, int seq_id, const std::string& rest) const {
+    return ask("POST",
+               path,
+               R"({"model_id":")" + run_ + R"(","seq_id":)" + std::to_string(seq_id) + rest + "}",
+               kAda,
+               "Content-Type: application/json\r\n");
+  }
+
+  const std::string run_ = new_run(new_session());
+};
+
+class SenselessRequest : public NumberedRequest, public ::testing::WithParamInterface<Senseless> {};
+
+TEST_P(SenselessRequest, FailsThroughItsFutureAndUsesUpItsNumber) {  // PROTOCOL 10.17
+  const auto& [name, path, rest, fault] = GetParam();
+  const std::string step = R"(,"adam_params":{"learning_rate":0.1})";
+
+  const auto accepted = send(path, 1, rest);
+  const auto failed = outcome(accepted);
+
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+  EXPECT_EQ(failed.status, 200);
+  EXPECT_THAT(failed.body, HasSubstr(R"("category":"user")"));
+  EXPECT_THAT(failed.body, HasSubstr(fault));
+  EXPECT_EQ(send(path, 1, rest).body, accepted.body);  // a repeat
+  EXPECT_THAT(send("optim_step", 1, step).body, HasSubstr("seq_id 1 "));
+  EXPECT_EQ(outcome(send("optim_step", 2, step)).body.find("error"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ,
+    SenselessRequest,
+    ::testing::Values(
+        Senseless{"PassOfNothing", "forward_backward", "", "forward_backward_input"},
+        Senseless{"PassOfNumbers",
+                  "forward_backward",
+                  R"(,"forward_backward_input":{"data":7,"loss_fn":"cross_entropy"})",
+                  "forward_backward_input.data"},
+        Senseless{"PassOfAnUnknownTensor",
+                  "forward_backward",
+                  R"(,"forward_backward_input":{"data":[{"loss_fn_inputs":{"weights":{"data":[1],)"
+                  R"("dtype":"float7"}},"model_input":{"chunks":[]}}],"loss_fn":"cross_entropy"})",
+                  "dtype"},
+        Senseless{"ForwardThatGoesBack",
+                  "forward",
+                  R"(,"forward_backward_input":{"data":[],"loss_fn":"cross_entropy"})",
+                  "forward_input"},
+        Senseless{"ForwardOfNothing", "forward", "", "forward_input"},
+        Senseless{"StepOfNothing", "optim_step", "", "adam_params"},
+        Senseless{"StepOfAWord",
+                  "optim_step",
+                  R"(,"adam_params":{"learning_rate":"fast"})",
+                  "adam_params.learning_rate"},
+        Senseless{"StepWithAnUnknownRate",
+                  "optim_step",
+                  R"(,"adam_params":{"learning_rat":0.1})",
+                  "learning_rat"},
+        Senseless{"SaveUnderANumber", "save_weights", R"(,"path":7)", "path"},
+        Senseless{
+            "SaveForSamplersUnderANumber", "save_weights_for_sampler", R"(,"path":7)", "path"},
+        Senseless{"ExportOfNoName", "save_weights_external", "", "path"},
+        Senseless{"LoadOfANumber", "load_weights", R"(,"path":7,"optimizer":false)", "path"}),
+    [](const auto& request) { return request.param.name; });
+
+TEST_F(NumberedRequest, OfProtobufThatMakesNoSenseUsesUpItsNumber) {  // PROTOCOL 10.17
+  const auto request =
+      wire::encode_proto(ForwardBackwardRequest{.model_id = run_, .seq_id = 1}).value();
+  const std::string chunk_of_no_kind("\x1A\x02\x0A\x00", 4);
+
+  const auto accepted = post("forward_backward", request + chunk_of_no_kind);
+
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+  EXPECT_THAT(outcome(accepted).body, HasSubstr("data[0].model_input"));
+  EXPECT_THAT(post("forward_backward", request).body, HasSubstr("seq_id 1 "));
+}
+
+TEST_F(NumberedRequest, ThatCannotBeQueuedIsRefusedAtOnce) {  // PROTOCOL 10.17
+  EXPECT_EQ(post("optim_step", R"({"model_id":")" + run_ + "\"}").status, 400);
+  EXPECT_EQ(send("optim_step", 0, "").status, 400);
+  EXPECT_EQ(send("optim_step", -1, "").status, 400);
+  EXPECT_EQ(post("optim_step", R"({"model_id":"of:nobody","seq_id":1})").status, 400);
+  EXPECT_EQ(ask("POST", "optim_step", R"({"model_id":")" + run_ + R"(","seq_id":1})", testing::kBob)
                 .status,
             400);
 }

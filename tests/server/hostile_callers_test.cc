@@ -16,9 +16,13 @@ using testing::kBob;
 using testing::RawHttp;
 using testing::RawResponse;
 
+bool needs_link(std::string_view path) {
+  return path.starts_with("download/") || path.starts_with("upload/");
+}
+
 bool is_open_to_all(std::string_view path) {
   // Metrics on loopback, where these servers listen.
-  return path == "healthz" || path == "/metrics" || path.starts_with("download/");
+  return path == "healthz" || path == "/metrics" || needs_link(path);
 }
 
 class HostileKey : public HostileServer, public ::testing::WithParamInterface<std::string> {};
@@ -28,9 +32,9 @@ TEST_P(HostileKey, OpensNoEndpoint) {
     const auto method = http::to_string(endpoint.method);
     const int status = ask(method, fill(endpoint.path, "x"), "{}", GetParam()).status;
     EXPECT_EQ(status,
-              endpoint.path.starts_with("download/") ? 403
-              : is_open_to_all(endpoint.path)        ? 200
-                                                     : 401)
+              needs_link(endpoint.path)       ? 403
+              : is_open_to_all(endpoint.path) ? 200
+                                              : 401)
         << method << " " << endpoint.path;
   }
 }
@@ -178,6 +182,68 @@ TEST_F(OthersIds, MayNotBeChangedJustBecauseTheyArePublic) {
   EXPECT_EQ(as_bob("PUT", checkpoint + "/ttl", R"({"ttl_seconds":7200})").status, 404);
   EXPECT_EQ(as_bob("DELETE", checkpoint + "/publish").status, 404);
   EXPECT_EQ(as_bob("DELETE", checkpoint).status, 404);
+}
+
+TEST_F(OthersIds, OfRunsAreListedAsFarAsTheyArePublic) {  // PROTOCOL 9.22, 9.23
+  const std::string run = "training_runs/" + run_;
+  const std::string accessible = "?access_scope=accessible";
+  ASSERT_EQ(outcome(post("save_weights",
+                         R"({"model_id":")" + run_ +
+                             R"(","path":"secret","seq_id":3,"user_metadata":{"a":"note"}})"))
+                .status,
+            200);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible).body.find(run_), std::string::npos);
+  EXPECT_EQ(as_bob("GET", run + accessible).status, 404);
+  EXPECT_EQ(as_bob("GET", run + "/checkpoints" + accessible).status, 404);
+  ASSERT_EQ(ask("POST", run + "/checkpoints/weights/mine/publish").status, 200);
+
+  const auto listed =
+      wire::decode_json<TrainingRunsResponse>(as_bob("GET", "training_runs" + accessible).body)
+          .value();
+  const auto found = wire::decode_json<TrainingRun>(as_bob("GET", run + accessible).body).value();
+  const auto checkpoints = wire::decode_json<CheckpointsListResponse>(
+                               as_bob("GET", run + "/checkpoints" + accessible).body)
+                               .value();
+
+  EXPECT_EQ(listed.cursor.total_count, 1);
+  ASSERT_EQ(listed.training_runs.size(), 1U);
+  EXPECT_EQ(listed.training_runs.at(0), found);
+  EXPECT_EQ(found.training_run_id, run_);
+  EXPECT_EQ(found.last_checkpoint->checkpoint_id, "weights/mine");
+  EXPECT_EQ(found.last_request_time, found.last_checkpoint->time);
+  ASSERT_EQ(checkpoints.checkpoints.size(), 1U);
+  EXPECT_EQ(checkpoints.checkpoints.at(0), found.last_checkpoint);
+  EXPECT_EQ(as_bob("GET", "training_runs").body.find(run_), std::string::npos);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible + "&project_id=").status, 200);
+  EXPECT_EQ(as_bob("GET", "training_runs" + accessible + "&project_id=p").body.find(run_),
+            std::string::npos);
+  EXPECT_EQ(as_bob("GET", run).status, 404);
+  EXPECT_EQ(as_bob("GET", run + "/checkpoints").status, 404);
+}
+
+TEST_F(OthersIds, OfRunsAreListedWithoutWhatTheirOwnerWroteOnThem) {
+  const auto made = outcome(post("create_model",
+                                 R"({"session_id":")" + session_ +
+                                     R"(","model_seq_id":2,"base_model":"tiny",)"
+                                     R"("lora_config":{"rank":2},"user_metadata":{"a":"note"}})"));
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string run = session_ + ":train:2";
+  ASSERT_EQ(outcome(post("save_weights",
+                         R"({"model_id":")" + run +
+                             R"(","path":"mine","seq_id":1,"user_metadata":{"a":"note"}})"))
+                .status,
+            200);
+  const std::string path = "training_runs/" + run;
+  ASSERT_EQ(ask("POST", path + "/checkpoints/weights/mine/publish").status, 200);
+
+  const std::string accessible = "?access_scope=accessible";
+  EXPECT_THAT(ask("GET", path + accessible).body, ::testing::HasSubstr("note"));
+  for (const auto& list :
+       {"training_runs" + accessible, path + accessible, path + "/checkpoints" + accessible}) {
+    const auto answer = as_bob("GET", list);
+    EXPECT_THAT(answer.body, ::testing::HasSubstr("weights/mine"));
+    EXPECT_EQ(answer.body.find("note"), std::string::npos) << answer.body;
+  }
 }
 
 class SignedLink : public OthersIds {

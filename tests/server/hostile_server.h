@@ -23,6 +23,9 @@ inline constexpr const char* kBob = "tml-bob-0123456789abcdef";
 /// A server with a model and two owners, which still serves when the test ends.
 class HostileServer : public ::testing::Test {
  protected:
+  HostileServer() : HostileServer(LocalServerLimits()) {}
+  explicit HostileServer(const LocalServerLimits& limits) : server_(start(limits)) {}
+
   static LocalServerOptions options() {
     return {.models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
             .keys = {{.owner = "ada", .key = Secret(kAda)}, {.owner = "bob", .key = Secret(kBob)}},
@@ -87,7 +90,14 @@ class HostileServer : public ::testing::Test {
         .sampling_session_id;
   }
 
-  LocalServer server_ = LocalServer::start(options()).value();
+  LocalServer server_;
+
+ private:
+  static LocalServer start(const LocalServerLimits& limits) {
+    auto wanted = options();
+    wanted.limits = limits;
+    return LocalServer::start(std::move(wanted)).value();
+  }
 };
 
 /// The operation was refused at once, or failed and the user is to blame.

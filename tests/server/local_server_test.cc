@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/gguf_file.h"
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
@@ -128,6 +129,18 @@ TEST(LocalServer, KeepsCheckpointsWhenItIsStartedAgain) {
   const auto sampler = connect(server).create_sampling_client({.model_path = path}).get().value();
 
   EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).tokens, before);
+}
+
+TEST(LocalServer, NamesTheGgufFileThatClientsReadTheTokenizerFrom) {  // R16.1
+  const testing::TemporaryFolder folder;
+  folder.write("model.gguf", testing::tiny_llama_gguf(true));
+  const auto server = LocalServer::start({.model = folder.path("model.gguf")}).value();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("model.gguf", {.rank = 1}).get().value();
+
+  const auto tokenizer = trainer.get_tokenizer().get();
+
+  EXPECT_THAT(tokenizer.value().encode("bab"), ElementsAre(1, 2));
 }
 
 TEST(LocalServer, RefusesASecondServerOnItsDataFolder) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tinker::testing {
@@ -92,5 +93,40 @@ class GgufFile {
   std::uint64_t values_ = 0;
   std::uint64_t tensors_ = 0;
 };
+
+/// A llama of one layer whose weights are 0; its vocabulary is "a", "b" and "ab".
+inline std::string tiny_llama_gguf(bool has_vocabulary) {
+  GgufFile file;
+  file.add("general.architecture", "llama");
+  for (const auto& [name, value] : {std::pair("embedding_length", 8U),
+                                    std::pair("feed_forward_length", 8U),
+                                    std::pair("block_count", 1U),
+                                    std::pair("context_length", 77U),
+                                    std::pair("attention.head_count", 2U)}) {
+    file.add(std::string("llama.") + name, value);
+  }
+  file.add_raw("llama.attention.layer_norm_rms_epsilon", 6, std::string(4, '\0'));
+  if (has_vocabulary) {
+    file.add("tokenizer.ggml.model", "gpt2");
+    file.add("tokenizer.ggml.pre", "smollm");
+    file.add("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "ab"});
+    file.add("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
+  }
+  std::string data;
+  const auto add = [&](const std::string& name, std::uint64_t cols, std::uint64_t rows) {
+    file.add_tensor(name, {cols, rows}, 0, data.size());
+    data.append((cols * rows * sizeof(float) + 31) / 32 * 32, '\0');
+  };
+  add("token_embd.weight", 8, 3);
+  add("output_norm.weight", 8, 1);
+  for (const auto* const name : {"attn_norm", "ffn_norm"}) {
+    add(std::string("blk.0.") + name + ".weight", 8, 1);
+  }
+  for (const auto* const name :
+       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+    add(std::string("blk.0.") + name + ".weight", 8, 8);
+  }
+  return file.bytes(data);
+}
 
 }  // namespace tinker::testing

@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import json
 import ssl
 import threading
 import time
@@ -43,6 +44,7 @@ class HubServer:
         self.pause_s = 0.0  # before each piece of a body
         self.headers = {}  # instead of what the hub would say
         self.ignores_range = False
+        self.sizes = {}  # what listings say, by name, instead of the truth
         self._lock = threading.Lock()
         self._servers = {}
         self.storage = {}  # content by its path there
@@ -107,6 +109,8 @@ def _handler(hub, where):
                 return self.refuse(503, "", "")
             if where == "storage":
                 return self.send_content(hub.storage[path], {})
+            if path.startswith("/api/models/"):
+                return self.send_listing(*path.removeprefix("/api/models/").split("/revision/"))
             head, _, rest = path[1:].partition("/resolve/")
             revision, _, name = rest.partition("/")
             repository = hub.repositories.get(head)
@@ -128,6 +132,21 @@ def _handler(hub, where):
                 about = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), **about}
                 return self.send_head(302, {"Location": f"{hub.url('storage')}/{digest}?signed=1", "Content-Length": "0", **about})
             return self.send_content(content, {"ETag": f'"{git_name(content)}"', **about})
+
+        def send_listing(self, name, revision):
+            """Everybody may see what is in a gated repository."""
+            repository = hub.repositories.get(name)
+            token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+            if repository is None or (repository.token and token != repository.token and not repository.gated):
+                return self.refuse(401 if not token else 404, "RepoNotFound", "Repository not found")
+            commit = repository.refs.get(revision, revision)
+            if commit not in repository.commits:
+                return self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
+            files = repository.commits[commit].items()
+            siblings = [{"rfilename": f, "blobId": git_name(c), "size": hub.sizes.get(f, len(c))} for f, c in files]
+            body = json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode()
+            self.send_head(200, {"Content-Type": "application/json", "Content-Length": str(len(body))})
+            self.wfile.write(body)
 
         def refuse(self, status, kind, message, extra=None):
             headers = {"Content-Length": "0", **(extra or {})}

@@ -1,4 +1,4 @@
-"""A small Tinker server for tests and examples: real answers to every endpoint, from a model of bytes.
+"""A small Tinker server for tests of traces and laws: real answers to their requests, from a model of bytes.
 
     python3 tests/support/tinker_server [--script FILE] [--record FILE] [--] PROGRAM [ARGUMENT...]
     python3 tests/support/tinker_server [--port N] [--fault LAW]

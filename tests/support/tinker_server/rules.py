@@ -1,7 +1,7 @@
 """What a script wants answered otherwise.
 
-A rule is an object: "path", the end of the path it is for; "type", the X-Tinker-Request-Type it is for, if any; "skip" and
-"times", how many such requests go by first and how many it answers (default 0 and 1; -1: all). Then one of
+A rule is an object: "path", the end of the path it is for; "type", the X-Tinker-Request-Type it is for, if any; "times",
+how many such requests it answers (default 1; -1: all). Then one of
     "status", "body", "headers"   this answer
     "drop": true                  no answer, the connection ends
     "lose": true                  the same after the request was carried out
@@ -15,7 +15,7 @@ from http1 import Response
 
 class Rules:
     def __init__(self, rules):
-        self._rules = [{"skip": 0, "times": 1, **rule} for rule in rules]
+        self._rules = [{"times": 1, **rule} for rule in rules]
 
     async def answer(self, request, usual):
         """None where no rule has one; `usual` is what would answer then."""
@@ -23,9 +23,6 @@ class Rules:
             if not request.path.endswith(rule["path"]):
                 continue
             if "type" in rule and request.headers.get("x-tinker-request-type") != rule["type"]:
-                continue
-            if rule["skip"] > 0:
-                rule["skip"] -= 1
                 continue
             if rule["times"] == 0:
                 continue

@@ -22,6 +22,7 @@ using ::tinker::testing::IsError;
 using ::tinker::testing::kTinyTokenizer;
 using ::tinker::testing::put_into_cache;
 using ::tinker::testing::TemporaryFolder;
+using ::tinker::testing::tiny_llama_gguf;
 
 auto refused(const char* what) {
   return IsError(ErrorCode::invalid_argument, HasSubstr(what));
@@ -38,41 +39,6 @@ engine::ModelConfig small_config() {
           .head_dim = 4,
           .context_length = 128,
           .tied_head = true};
-}
-
-/// A llama of one layer whose weights are 0.
-std::string gguf_of(bool has_vocabulary) {
-  GgufFile file;
-  file.add("general.architecture", "llama");
-  for (const auto& [name, value] : {std::pair("embedding_length", 8U),
-                                    std::pair("feed_forward_length", 8U),
-                                    std::pair("block_count", 1U),
-                                    std::pair("context_length", 77U),
-                                    std::pair("attention.head_count", 2U)}) {
-    file.add(std::string("llama.") + name, value);
-  }
-  file.add_raw("llama.attention.layer_norm_rms_epsilon", 6, std::string(4, '\0'));
-  if (has_vocabulary) {
-    file.add("tokenizer.ggml.model", "gpt2");
-    file.add("tokenizer.ggml.pre", "smollm");
-    file.add("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "ab"});
-    file.add("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
-  }
-  std::string data;
-  const auto add = [&](const std::string& name, std::uint64_t cols, std::uint64_t rows) {
-    file.add_tensor(name, {cols, rows}, 0, data.size());
-    data.append((cols * rows * sizeof(float) + 31) / 32 * 32, '\0');
-  };
-  add("token_embd.weight", 8, 3);
-  add("output_norm.weight", 8, 1);
-  for (const auto* const name : {"attn_norm", "ffn_norm"}) {
-    add(std::string("blk.0.") + name + ".weight", 8, 1);
-  }
-  for (const auto* const name :
-       {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
-    add(std::string("blk.0.") + name + ".weight", 8, 8);
-  }
-  return file.bytes(data);
 }
 
 class ModelSourceTest : public ::testing::Test {
@@ -134,7 +100,7 @@ TEST_F(ModelSourceTest, IsAnotherOneWithAnotherTokenizer) {
 }
 
 TEST_F(ModelSourceTest, IsAGgufFileWithItsOwnVocabulary) {
-  files_.write("model.gguf", gguf_of(true));
+  files_.write("model.gguf", tiny_llama_gguf(true));
 
   const auto found = finder_.find({.name = "Acme/Small", .source = files_.path("model.gguf")});
 
@@ -144,16 +110,35 @@ TEST_F(ModelSourceTest, IsAGgufFileWithItsOwnVocabulary) {
 }
 
 TEST_F(ModelSourceTest, IsAFolderWithAGgufFile) {
-  files_.write("folder/model.gguf", gguf_of(true));
+  files_.write("folder/model.gguf", tiny_llama_gguf(true));
 
   const auto found = finder_.find({.name = "tiny", .source = files_.path("folder")}).value();
 
   EXPECT_EQ(found.tokenizer, real("folder/model.gguf"));
+  EXPECT_EQ(found.tokenizer_id, real("folder/model.gguf"));  // no hub has a model "tiny"
+}
+
+TEST_F(ModelSourceTest, NamesNoGgufFileWhoseNameClientsWouldCut) {
+  files_.write("a:b.gguf", tiny_llama_gguf(true));  // R16.1
+
+  const auto found = finder_.find({.name = "tiny", .source = files_.path("a:b.gguf")}).value();
+
+  EXPECT_EQ(found.tokenizer, real("a:b.gguf"));
   EXPECT_EQ(found.tokenizer_id, "");
 }
 
+TEST_F(ModelSourceTest, NamesAGgufFileThatWasChosenAsTokenizer) {
+  put_model("bare", false);
+  files_.write("model.gguf", tiny_llama_gguf(true));
+
+  const auto found = finder_.find(
+      {.name = "tiny", .source = files_.path("bare"), .tokenizer = files_.path("model.gguf")});
+
+  EXPECT_EQ(found.value().tokenizer_id, real("model.gguf"));
+}
+
 TEST_F(ModelSourceTest, PrefersATokenizerBesideAGgufFile) {
-  files_.write("folder/model.gguf", gguf_of(true));
+  files_.write("folder/model.gguf", tiny_llama_gguf(true));
   files_.write("folder/tokenizer.json", kTinyTokenizer);
 
   const auto found = finder_.find({.name = "tiny", .source = files_.path("folder")}).value();
@@ -165,7 +150,7 @@ TEST_F(ModelSourceTest, PrefersATokenizerBesideAGgufFile) {
 TEST_F(ModelSourceTest, TakesATokenizerByNameFromTheCache) {
   put_model("bare", false);
   put_into_cache(cache_, "models--Acme--Small");
-  files_.write("model.gguf", gguf_of(false));
+  files_.write("model.gguf", tiny_llama_gguf(false));
 
   for (const auto* const source : {"bare", "model.gguf"}) {
     const auto found =

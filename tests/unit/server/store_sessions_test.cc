@@ -278,6 +278,29 @@ TEST_F(StoreSessions, ListRunsNewestFirst) {
   EXPECT_EQ(project.total, 2);
 }
 
+// PROTOCOL 9.22
+TEST_F(StoreSessions, ListRunsOfOthersThatHaveAPublicCheckpoint) {
+  const auto add_with = [&](const std::string& id, CheckpointRecord checkpoint) {
+    const auto run = add_run({.run_id = id, .owner = "bob", .project_id = "p"});
+    checkpoint.run_id = id;
+    checkpoint.owner = run.owner;
+    put(checkpoint);
+  };
+  add_run({.run_id = "mine", .project_id = "p"});
+  add_with("private", {.name = "a"});
+  add_with("public", {.name = "a", .is_public = true});
+  add_with("expired", {.name = "a", .is_public = true, .expires_at = now() + 10s});
+  clock_.advance(20s);
+  const auto list = [&](std::string_view project, PageRange range) {
+    return store_->list_runs("ada", project, range, AccessScope::accessible).value();
+  };
+
+  EXPECT_THAT(list("", {}).items, ElementsAre(run_id("public"), run_id("mine")));
+  EXPECT_EQ(list("", {}).total, 2);
+  EXPECT_THAT(list("", {.limit = 1, .offset = 1}).items, ElementsAre(run_id("mine")));
+  EXPECT_THAT(list("p", {}).items, ElementsAre(run_id("mine")));
+}
+
 // PROTOCOL 9.32
 TEST_F(StoreSessions, KnowTheirRunsAndSamplersInOrder) {
   add_run({.run_id = "s:train:1", .session_id = "s"});

@@ -1,0 +1,118 @@
+// Limits that were set are those that a running server keeps; tests/unit/server/limits_test.cc has
+// their texts.
+#include <chrono>
+#include <string>
+
+#include "hostile_server.h"
+#include "wire/proto.h"
+
+namespace tinker::limits_test {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::HostileServer;
+using testing::IsError;
+using testing::kAda;
+using testing::RawHttp;
+using namespace std::chrono_literals;
+
+constexpr auto kGenerous = 20s;  // less than the default of what is waited for
+
+class Limit : public HostileServer {
+ protected:
+  Limit()
+      : HostileServer({.head_fields = 20,
+                       .json_bytes = 2048,
+                       .operations = 2,
+                       .samples = 2,
+                       .poll_time = 50ms,
+                       .link_time = 1ms}) {}
+  void TearDown() override {}  // what waits is left to the server's end
+
+  /// Waits for requests with lower numbers, which do not come.
+  [[nodiscard]] std::string waiting_operation(const std::string& run, int number) const {
+    const ForwardBackwardRequest request = {
+        .model_id = run, .seq_id = number, .data = {Datum::next_token({1, 2, 3})}};
+    const auto answer = post("forward_backward", wire::encode_proto(request).value());
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
+  }
+  [[nodiscard]] testing::RawResponse sample(int count) const {
+    return post(
+        "asample",
+        R"({"base_model":"tiny","prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)"
+        R"("sampling_params":{"max_tokens":1},"num_samples":)" +
+            std::to_string(count) + "}");
+  }
+};
+
+TEST_F(Limit, OfBytesHoldsForBodies) {
+  const auto session = [this](std::size_t bytes) {
+    return post("create_session",
+                R"({"tags":[],"sdk_version":")" + std::string(bytes, '0') + R"("})")
+        .status;
+  };
+
+  EXPECT_EQ(session(1500), 200);
+  EXPECT_EQ(session(2100), 413);
+}
+
+TEST_F(Limit, OfHeadersHoldsForHeads) {
+  const auto status = [this](int count) {
+    std::string headers;
+    for (int i = 0; i < count; ++i) headers += "X-" + std::to_string(i) + ": 1\r\n";
+    return ask("GET", "healthz", {}, kAda, headers).status;
+  };
+
+  EXPECT_EQ(status(10), 200);
+  EXPECT_EQ(status(21), 431);
+}
+
+TEST_F(Limit, OfSamplesHoldsForRequests) {
+  EXPECT_EQ(outcome(sample(2)).status, 200);
+
+  const auto refused = sample(3);
+
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("num_samples: expected 1 to 2, found 3"));
+}
+
+TEST_F(Limit, OfOperationsKeepsSamplesOut) {
+  const auto run = new_run(new_session());
+  (void)waiting_operation(run, 5);
+  EXPECT_EQ(sample(1).status, 200);
+  (void)waiting_operation(run, 6);
+
+  EXPECT_EQ(sample(1).status, 429);
+}
+
+TEST_F(Limit, OfTimeHoldsForPolls) {
+  const auto id = waiting_operation(new_run(new_session()), 5);
+  const auto begun = std::chrono::steady_clock::now();
+
+  const auto answer = post("retrieve_future", R"({"request_id":")" + id + "\"}");
+
+  EXPECT_EQ(answer.status, 408);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, kGenerous);
+}
+
+TEST_F(Limit, OfTimeHoldsForLinks) {
+  const auto run = new_run(new_session());
+  const auto saved =
+      outcome(post("save_weights", R"({"model_id":")" + run + R"(","seq_id":1,"path":"mine"})"));
+  ASSERT_EQ(saved.status, 200) << saved.body;
+  const auto link = ask("GET", "training_runs/" + run + "/checkpoints/weights/mine/archive");
+  const auto location = link.header("location");
+  ASSERT_EQ(link.status, 302);
+
+  EXPECT_EQ(RawHttp(server_.port()).ask("GET", location.substr(location.find("/api/"))).status,
+            403);
+}
+
+TEST(Limits, ThatMakeNoSenseKeepAServerFromStarting) {
+  EXPECT_THAT(LocalServer::start({.limits = {.poll_time = 0ms}}),
+              IsError(ErrorCode::invalid_argument, HasSubstr("limit poll_time: expected")));
+}
+
+}  // namespace
+}  // namespace tinker::limits_test
