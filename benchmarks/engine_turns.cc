@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/strings.h"
 #include "engine_bench.h"
 #include "tinker/engine.h"
 

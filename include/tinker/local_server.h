@@ -110,7 +110,8 @@ struct LocalServerOptions {
 class LocalServer {
  public:
   /// Fails with `invalid_argument` for options that make no sense (they are named) and with
-  /// `io_error` where the address or the data folder cannot be used.
+  /// `io_error` where the address or the data folder cannot be used. With `fetch_models` it waits
+  /// for the hub, and fails as `Hub` does.
   static Result<LocalServer> start(LocalServerOptions options);
 
   /// "http://127.0.0.1:38211": what clients take as their base URL.

@@ -28,11 +28,13 @@ struct LocalServerLimits {
   Time write_time = std::chrono::seconds(60);  ///< For each KiB of an answer to be taken.
 
   // Work.
-  std::size_t operations = 100'000;  ///< Accepted and not finished; beyond, samples get 429.
-  std::size_t samples = 16'384;      ///< Of one sampling request.
-  std::size_t losses = 1000;         ///< Custom losses of a session.
-  std::size_t ephemeral_saves = 16;  ///< Of a session; beyond, the oldest goes.
-  std::size_t adapters = 32;         ///< Of checkpoints, kept in memory to sample from.
+  std::size_t operations = 100'000;      ///< Accepted and not finished; beyond, samples get 429.
+  std::size_t samples = 16'384;          ///< Of one sampling request.
+  std::size_t losses = 1000;             ///< Custom losses of a session.
+  std::size_t ephemeral_saves = 16;      ///< Of a session; beyond, the oldest goes.
+  std::size_t adapters = 32;             ///< Of checkpoints, kept in memory to sample from.
+  std::size_t uploads = 8;               ///< Of adapters, that an owner has not finished.
+  std::size_t upload_bytes = 8 * kGibi;  ///< A file of an upload.
   Time chunk_time = std::chrono::seconds(60);  ///< That a request waits for lower numbers.
 
   // Results.

@@ -48,6 +48,7 @@
 #include "tinker/types/billing.h"
 #include "tinker/types/buffer.h"
 #include "tinker/types/checkpoint.h"
+#include "tinker/types/checkpoint_search.h"
 #include "tinker/types/client_config.h"
 #include "tinker/types/custom_loss.h"
 #include "tinker/types/date_time.h"

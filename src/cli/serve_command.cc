@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/serve_output.h"
 #include "server/browser_check.h"
+#include "server/check_options.h"
 #include "server/key_file.h"
 #include "server/limits.h"
 #include "server/model_fetch.h"
@@ -171,6 +172,7 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Ser
 
 Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   TINKER_TRY(auto prepared, server_options(options, output));
+  TINKER_TRY(server::check_options(prepared));
   TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
   const sigset_t signals = wanted_signals();   // before any thread of the server starts
   const auto models = prepared.models;

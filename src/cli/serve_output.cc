@@ -110,7 +110,7 @@ void ServeOutput::ready(const LocalServer& server,
 }
 
 void ServeOutput::fetched(const FetchProgress& progress) const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   const bool is_first = progress.model != fetched_model_;
   const bool is_last = progress.bytes == progress.total_bytes;
   const auto now = std::chrono::steady_clock::now();
@@ -128,13 +128,13 @@ void ServeOutput::fetched(const FetchProgress& progress) const {
 }
 
 void ServeOutput::refused(const Error& error) const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   if (std::exchange(is_bar_open_, false)) std::cout << '\n' << std::flush;
   std::cerr << base::concat("tinker serve: ", error.to_string(), "\n");
 }
 
 void ServeOutput::write(std::string_view text) const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   write_locked(text);
 }
 

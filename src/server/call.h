@@ -21,7 +21,7 @@ struct Call {
   http::ResponseWriter writer;  ///< Only for handlers that send their answer piece by piece.
   Caller caller = {};
   std::vector<std::string> args = {};  ///< What stands for the {names} of the path, decoded.
-  std::string payload_hash = {};       ///< SHA-256 of the body.
+  std::string payload_hash = {};       ///< SHA-256 of the body, where it begins work.
   RequestSource source = {};           ///< Of a replay, `request` and `writer` are null.
 
   [[nodiscard]] std::string_view header(std::string_view name) const {

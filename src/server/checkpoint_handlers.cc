@@ -2,6 +2,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/relative_path.h"
 #include "base/strings.h"
 #include "server/checkpoint_path.h"
 #include "server/errors.h"
@@ -37,7 +38,8 @@ Checkpoint to_wire(const CheckpointRecord& record) {
       .size_bytes = record.size_bytes,
       .is_public = record.is_public,
       .user_metadata = record.user_metadata,
-      .expires_at = record.expires_at ? std::optional<DateTime>(*record.expires_at) : std::nullopt};
+      .expires_at = record.expires_at ? std::optional<DateTime>(*record.expires_at) : std::nullopt,
+      .base_model = record.base_model};
 }
 
 /// A run with those of its checkpoints that the caller may see.
@@ -199,6 +201,47 @@ async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpoints
   auto out = to_list(call, page.items);
   out.cursor = Cursor{
       .offset = query.offset, .limit = std::min(query.limit, kMaxPage), .total_count = page.total};
+  co_return out;
+}
+
+async::Task<CheckpointSearchResponse> search_checkpoints(Call call,
+                                                         CheckpointSearchRequest request) {
+  const auto* const users = std::get_if<UserSearchOwner>(&request.owner);
+  CheckpointQuery query = {.caller = call.caller.owner,
+                           .with_public = !std::holds_alternative<OwnSearchOwner>(request.owner),
+                           .project_ids = std::move(request.project_ids),
+                           .user_metadata = std::move(request.user_metadata),
+                           .base_models = std::move(request.base_models),
+                           .limit = request.limit + 1};  // to see whether there are more
+  if (users != nullptr) query.owners = users->owner_urns;
+  if (request.checkpoint_type) {
+    query.kind = request.checkpoint_type->known();
+    if (!query.kind) {
+      co_return bad_request(
+          base::concat("checkpoint_type: expected training, sampler or external, "
+                       "found ",
+                       base::quoted(request.checkpoint_type->text())));
+    }
+  }
+  if (request.cursor) {
+    query.after = {request.cursor->last_created_at.instant(), request.cursor->last_checkpoint_uuid};
+  }
+  auto stored =
+      call.service->disk.run([query](Store& store) { return store.search_checkpoints(query); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto found, co_await wait);
+  CheckpointSearchResponse out;
+  const bool has_more = std::ssize(found) > request.limit;
+  if (has_more) found.pop_back();
+  for (const auto& record : found) {
+    const bool is_own = record.owner == call.caller.owner;
+    out.checkpoints.push_back(to_wire(is_own ? record : as_public(record)));
+  }
+  if (has_more) {
+    out.next_cursor =
+        CheckpointSearchCursor{.last_created_at = found.back().created_at,
+                               .last_checkpoint_uuid = found.back().path().to_string()};
+  }
   co_return out;
 }
 

@@ -15,6 +15,7 @@
 #include "server/errors.h"
 #include "server/handlers.h"
 #include "server/service.h"
+#include "server/signed_url.h"
 
 namespace tinker::server {
 
@@ -41,13 +42,6 @@ Result<std::vector<StoredFile>> files_of(const std::filesystem::path& folder) {
   }
   std::ranges::sort(out, {}, &StoredFile::name);
   return out;
-}
-
-/// A path below this server, with the scheme and host that the client used.
-std::string absolute(const Call& call, std::string_view target) {
-  const auto host = call.header("host");
-  if (host.empty()) return call.service->options().base_url + std::string(target);
-  return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, target);
 }
 
 std::string download_path(const TinkerPath& path, std::string_view what) {
@@ -143,6 +137,13 @@ async::Task<Reply> stream(Call call,
 
 }  // namespace
 
+Result<std::string> signed_url(const Call& call, std::string_view target, Instant expires) {
+  TINKER_TRY(const std::string link, call.service->access.sign_link(target, expires));
+  const auto host = call.header("host");
+  if (host.empty()) return call.service->options().base_url + link;
+  return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, link);
+}
+
 async::Task<Reply> archive_link(Call call) {
   TINKER_CO_TRY(const auto path, path_of(call));
   auto search = call.service->readable_checkpoint(path.to_string(), call.caller.owner);
@@ -153,9 +154,9 @@ async::Task<Reply> archive_link(Call call) {
   }
   const Instant expires = call.service->now() + call.service->options().limits.link_time;
   TINKER_CO_TRY(const std::string link,
-                call.service->access.sign_link(download_path(path, "archive.tar"), expires));
+                signed_url(call, download_path(path, "archive.tar"), expires));
   Reply out = {.status = 302};
-  out.headers.add("location", absolute(call, link));
+  out.headers.add("location", link);
   out.headers.add("expires",
                   http::format_http_date(std::chrono::floor<std::chrono::seconds>(expires)));
   co_return out;
@@ -190,8 +191,7 @@ async::Task<ExternalWeightsUrlsResponse> external_links(Call call) {
       .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto& file : files) {
     const auto target = download_path(path, base::concat("files/", file.name));
-    TINKER_CO_TRY(const std::string link, call.service->access.sign_link(target, expires));
-    out.urls[file.name] = absolute(call, link);
+    TINKER_CO_TRY(out.urls[file.name], signed_url(call, target, expires));
   }
   co_return out;
 }

@@ -48,9 +48,12 @@ struct Endpoint {
   std::string_view path;  ///< Below /api/v1/, or from the root; {names} stand for one segment each.
   Handle handle;
   Gate gate = Gate::key;
-  bool is_work = false;  ///< Begins something that takes time: refused by a server that is to stop.
+  /// Begins something that takes time: a server that is to stop refuses it, and its repeats are
+  /// known by the hash of their body.
+  bool is_work = false;
   bool is_training = false;    ///< Its bodies may be as large as training data are.
   bool is_journalled = false;  ///< What it asks for is done again after a crash.
+  bool is_streamed = false;    ///< Its handler reads the body, which is no document, by itself.
 };
 
 // ---- from functions of handlers.h to rows
@@ -208,6 +211,11 @@ constexpr Endpoint journalled(Endpoint endpoint) {
   return endpoint;
 }
 
+constexpr Endpoint streamed(Endpoint endpoint) {
+  endpoint.is_streamed = true;
+  return endpoint;
+}
+
 constexpr Endpoint training(Endpoint endpoint) {
   endpoint.is_training = true;
   return work(journalled(endpoint));
@@ -267,10 +275,14 @@ constexpr std::array kEndpoints = {
     row<external_links>(Method::get,
                         "training_runs/{run}/checkpoints/{kind}/{name}/external_weights_urls"),
     row<list_checkpoints>(Method::get, "checkpoints"),
+    row<search_checkpoints>(Method::post, "checkpoints/search"),
     row<weights_info>(Method::post, "weights_info"),
     row<copy_weights>(Method::post, "copy_weights"),
     row<archive>(Method::get, "download/{run}/{kind}/{name}/archive.tar", Gate::link),
     row<external_file>(Method::get, "download/{run}/{kind}/{name}/files/{file}", Gate::link),
+    work(row<upload_start>(Method::post, "external_weights_upload_start")),
+    streamed(row<upload_file>(Method::put, "upload/{upload}/{file}", Gate::link)),
+    row<upload_finish>(Method::post, "external_weights_upload_finish"),
     // Accounts.
     row<audit_log>(Method::get, "audit"),
     row<billing_usage>(Method::get, "billing/usage/events"),
@@ -302,32 +314,24 @@ std::string unescape(std::string_view segment) {
   return out;
 }
 
-std::vector<std::string_view> segments_of(std::string_view path) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const auto slash = path.find('/');
-    out.push_back(path.substr(0, slash));
-    if (slash == std::string_view::npos) return out;
-    path.remove_prefix(slash + 1);
-  }
-}
-
 /// Whether `path` has the form of `pattern`; what stands for its {names} is added to `args`.
-bool matches(std::string_view pattern,
-             const std::vector<std::string_view>& path,
-             std::vector<std::string>& args) {
-  const auto wanted = segments_of(pattern);
-  if (wanted.size() != path.size()) return false;
+bool matches(std::string_view pattern, std::string_view path, std::vector<std::string>& args) {
   args.clear();
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i].starts_with('{')) {
-      if (path[i].empty()) return false;
-      args.push_back(unescape(path[i]));
-    } else if (wanted[i] != path[i]) {
+  while (true) {
+    const auto wanted = pattern.substr(0, pattern.find('/'));
+    const auto found = path.substr(0, path.find('/'));
+    if (wanted.starts_with('{')) {
+      if (found.empty()) return false;
+      args.push_back(unescape(found));
+    } else if (wanted != found) {
       return false;
     }
+    const bool is_last = wanted.size() == pattern.size();
+    if (is_last != (found.size() == path.size())) return false;
+    if (is_last) return true;
+    pattern.remove_prefix(wanted.size() + 1);
+    path.remove_prefix(found.size() + 1);
   }
-  return true;
 }
 
 struct Found {
@@ -338,10 +342,10 @@ struct Found {
 
 Found find_endpoint(Method method, std::string_view path) {
   Found out;
-  const auto segments = segments_of(path.starts_with(kPrefix) ? path.substr(kPrefix.size()) : path);
+  if (path.starts_with(kPrefix)) path.remove_prefix(kPrefix.size());
   const Method wanted = method == Method::head ? Method::get : method;
   for (const auto& endpoint : kEndpoints) {
-    if (!matches(endpoint.path, segments, out.args)) continue;
+    if (!matches(endpoint.path, path, out.args)) continue;
     if (endpoint.method == wanted) {
       out.endpoint = &endpoint;
       return out;
@@ -401,10 +405,14 @@ struct Unpacked {
   std::string hash = {};
 };
 
-Result<Unpacked> unpack(const std::string& coding, std::string body, std::size_t limit) {
+Result<Unpacked> unpack(const std::string& coding,
+                        std::string body,
+                        std::size_t limit,
+                        bool is_hashed) {
   const std::size_t most = std::min(limit, std::max(kUnpacked, kMaxExpansion * body.size()));
   TINKER_TRY(std::string plain,
              http::decode_content(coding, std::move(body), most, ErrorCode::unprocessable));
+  if (!is_hashed) return Unpacked{.body = std::move(plain)};
   base::Sha256 hash;
   hash.update(plain);
   return Unpacked{.body = std::move(plain), .hash = hash.finish()};
@@ -412,15 +420,16 @@ Result<Unpacked> unpack(const std::string& coding, std::string body, std::size_t
 
 async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
                                       http::ServerRequest request,
-                                      std::size_t limit) {
+                                      std::size_t limit,
+                                      bool is_hashed) {
   auto reading = http::read_body(request, limit);
   TINKER_CO_TRY(std::string body, co_await std::move(reading));
   const std::string coding(request.headers().find("content-encoding").value_or(""));
   if (coding.empty() && body.size() < kLargeBody) {
-    co_return unpack(coding, std::move(body), limit);
+    co_return unpack(coding, std::move(body), limit, is_hashed);
   }
-  auto unpacked = service->work([coding, body = std::move(body), limit]() mutable {
-    return unpack(coding, std::move(body), limit);
+  auto unpacked = service->work([coding, body = std::move(body), limit, is_hashed]() mutable {
+    return unpack(coding, std::move(body), limit, is_hashed);
   });
   auto wait = async::until(std::move(unpacked));
   co_return co_await wait;
@@ -443,10 +452,19 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
   TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  if (found.endpoint->is_streamed) {
+    auto handling = found.endpoint->handle({.service = service,
+                                            .request = request,
+                                            .writer = writer,
+                                            .caller = std::move(caller),
+                                            .args = found.args},
+                                           {});
+    co_return co_await std::move(handling);
+  }
   TINKER_CO_TRY(check_content_type(request));
   const auto& limits = service->options().limits;
   const std::size_t limit = found.endpoint->is_training ? limits.training_bytes : limits.json_bytes;
-  auto reading = read_and_unpack(service, request, limit);
+  auto reading = read_and_unpack(service, request, limit, found.endpoint->is_work);
   TINKER_CO_TRY(auto unpacked, co_await std::move(reading));
   Call call = {.service = service,
                .request = request,

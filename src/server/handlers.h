@@ -9,6 +9,7 @@
 #include "tinker/types/auth.h"
 #include "tinker/types/billing.h"
 #include "tinker/types/checkpoint.h"
+#include "tinker/types/checkpoint_search.h"
 #include "tinker/types/client_config.h"
 #include "tinker/types/custom_loss.h"
 #include "tinker/types/forward_backward.h"
@@ -82,6 +83,8 @@ async::Task<TrainingRunsResponse> list_training_runs(Call call, ListTrainingRuns
 async::Task<TrainingRun> get_training_run(Call call, AccessQuery query);
 async::Task<CheckpointsListResponse> checkpoints_of_run(Call call, AccessQuery query);
 async::Task<CheckpointsListResponse> list_checkpoints(Call call, ListCheckpointsQuery query);
+async::Task<CheckpointSearchResponse> search_checkpoints(Call call,
+                                                         CheckpointSearchRequest request);
 async::Task<WeightsInfoResponse> weights_info(Call call, WeightsInfoRequest request);
 async::Task<> delete_checkpoint(Call call);
 async::Task<> publish_checkpoint(Call call);
@@ -94,6 +97,13 @@ async::Task<Reply> archive_link(Call call);
 async::Task<Reply> archive(Call call);
 async::Task<ExternalWeightsUrlsResponse> external_links(Call call);
 async::Task<Reply> external_file(Call call);
+
+// upload_handlers.cc
+async::Task<ExternalWeightsUploadStartResponse> upload_start(
+    Call call, ExternalWeightsUploadStartRequest request);
+async::Task<> upload_file(Call call);
+async::Task<ExternalWeightsUploadFinishResponse> upload_finish(
+    Call call, ExternalWeightsUploadFinishRequest request);
 
 // metrics_handlers.cc
 async::Task<Reply> metrics(Call call);

@@ -5,9 +5,9 @@
 
 #include "base/strings.h"
 #include "server/browser_check.h"
+#include "server/check_options.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
-#include "server/limits.h"
 #include "server/model_fetch.h"
 #include "server/restore.h"
 
@@ -20,26 +20,6 @@ constexpr auto kLastAnswers = std::chrono::seconds(2);
 // How often a server that is to stop looks whether all is done.
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr auto kTurn = std::chrono::milliseconds(1);
-
-Result<void> check(const LocalServerOptions& options) {
-  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
-  if (!is_loopback && options.keys.empty()) {
-    return bad_request(base::concat("host '",
-                                    options.host,
-                                    "' can be reached from other machines: give keys "
-                                    "(--api-key-file), or listen at 127.0.0.1"));
-  }
-  if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    return bad_request("TLS: expected a certificate and a key, found only one of them");
-  }
-  if (options.session_timeout <= std::chrono::seconds(0)) {
-    return bad_request(base::concat(
-        "session_timeout: expected at least 1 s, found ", options.session_timeout.count(), " s"));
-  }
-  if (options.snapshot_steps < 1)
-    return bad_request("snapshot_steps: expected at least 1, found 0");
-  return check_limits(options.limits);
-}
 
 http::ServerOptions http_options(const LocalServerLimits& limits) {
   http::ServerOptions out = {.max_connections = limits.connections};
@@ -88,7 +68,7 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
 }  // namespace
 
 Result<std::shared_ptr<Host>> Host::start(LocalServerOptions options) {
-  TINKER_TRY(check(options));
+  TINKER_TRY(check_options(options));
   spell_out(options);
   if (options.fetch_models) {
     TINKER_TRY(fetch_models(options));

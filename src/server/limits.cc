@@ -18,6 +18,7 @@ using Limits = LocalServerLimits;
 using Unit = LimitRow::Unit;
 using Suffix = std::pair<std::string_view, std::uint64_t>;
 
+// NOLINTBEGIN(modernize-use-designated-initializers): rows of tables read better without.
 constexpr std::array kRows = {
     LimitRow{"connections",
              &Limits::connections,
@@ -56,6 +57,11 @@ constexpr std::array kRows = {
              &Limits::adapters,
              Unit::count,
              "adapters of checkpoints that stay in memory to sample from"},
+    LimitRow{"uploads",
+             &Limits::uploads,
+             Unit::count,
+             "uploads of adapters that an owner has not finished"},
+    LimitRow{"upload_bytes", &Limits::upload_bytes, Unit::bytes, "a file of an upload"},
     LimitRow{"chunk_time",
              &Limits::chunk_time,
              Unit::time,
@@ -96,6 +102,7 @@ constexpr std::array kRows = {
              Unit::time,
              "that what runs has to finish when `tinker serve` ends"},
 };
+// NOLINTEND(modernize-use-designated-initializers)
 
 constexpr std::array kSizes = {
     Suffix{"GiB", Limits::kGibi}, Suffix{"MiB", Limits::kMebi}, Suffix{"KiB", Limits::kKibi}};

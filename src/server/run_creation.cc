@@ -12,6 +12,9 @@ namespace tinker::server {
 
 namespace {
 
+// Beyond the width of every layer that is served: such an adapter would only take memory.
+constexpr std::int64_t kMaxRank = 32'768;
+
 Future<LocalTrainer> begin_making(const Service& service,
                                   const LiveRun& run,
                                   const RunOrigin& origin,
@@ -94,6 +97,12 @@ async::Task<> build(std::shared_ptr<Service> service,
 }
 
 }  // namespace
+
+Result<void> check_rank(const LoraConfig& lora) {
+  if (lora.rank >= 1 && lora.rank <= kMaxRank) return {};
+  return bad_request(
+      base::concat("lora_config.rank: expected 1 to ", kMaxRank, ", found ", lora.rank));
+}
 
 std::optional<Error> refuse_optimizer(const OptimizerConfig& config) {
   if (std::holds_alternative<AdamOptimizerConfig>(config)) return std::nullopt;

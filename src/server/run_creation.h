@@ -10,6 +10,7 @@
 #include "server/records.h"
 #include "server/sessions.h"
 #include "tinker/result.h"
+#include "tinker/types/model.h"
 #include "tinker/types/promise.h"
 
 namespace tinker::server {
@@ -33,6 +34,9 @@ Result<std::optional<UntypedApiFuture>> find_accepted(
     std::int64_t number,
     const std::string& payload_hash,
     std::string_view what);
+
+/// Fails with `bad_request` for a rank that no adapter here has.
+Result<void> check_rank(const LoraConfig& lora);
 
 /// Why an optimizer is not served; nothing if it is.
 std::optional<Error> refuse_optimizer(const OptimizerConfig& config);

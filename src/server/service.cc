@@ -26,7 +26,11 @@ void run_beside(Service& service, async::Task<> task, const char* what) {
 }
 
 async::Task<> sweep(Service* service) {
-  auto swept = service->disk.run([](Store& store) { return store.sweep(); });
+  auto swept =
+      service->disk.run([uploads = service->uploads.take_expired(service->now())](Store& store) {
+        for (const auto& place : uploads) store.abandon_checkpoint(place);
+        return store.sweep();
+      });
   auto wait = async::until(std::move(swept));
   TINKER_CO_TRY(const auto gone, co_await wait);
   for (const auto& path : gone) {
@@ -79,6 +83,7 @@ Service::Service(Parts parts)
       futures(parts.loop, future_limits(parts.options.limits)),
       sessions(parts.loop, disk, std::make_shared<async::Scope>()),
       adapters(parts.options.limits.adapters),
+      uploads(parts.options.limits.uploads),
       journals(std::move(parts.journals)),
       started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),

@@ -24,6 +24,7 @@
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
+#include "server/uploads.h"
 #include "server/usage.h"
 #include "server/wait_list.h"
 #include "tinker/local_server_limits.h"
@@ -153,6 +154,7 @@ class Service : public std::enable_shared_from_this<Service> {
       10'000};  ///< Ids by owner and idempotency key.
   base::BoundedMap<std::string, std::string> unloaded_models{
       10'000};  ///< Futures by owner and model.
+  Uploads uploads;
   UsageMeter usage;
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.

@@ -46,6 +46,21 @@ struct SessionQuery {
   std::optional<std::vector<SessionStatusQuery>> statuses = {};
 };
 
+/// A search for checkpoints (PROTOCOL 14).
+struct CheckpointQuery {
+  std::string caller = {};
+  bool with_public = false;  ///< Also those of others that are public.
+  std::optional<std::vector<std::string>> owners = {};
+  /// These two are nobody's but the owner's: with them, only the caller's own match.
+  std::optional<std::vector<std::string>> project_ids = {};
+  StringMap user_metadata = {};  ///< Every pair must match.
+  std::optional<CheckpointType> kind = {};
+  std::optional<std::vector<std::string>> base_models = {};
+  std::int64_t limit = 50;
+  /// `created_at` and path of the last one seen.
+  std::optional<std::pair<Instant, std::string>> after = {};
+};
+
 /// What checkpoints take. Each copy counts in full.
 struct Storage {
   std::int64_t count = 0;
@@ -125,6 +140,10 @@ class Store {
   Result<CheckpointRecord> commit_checkpoint(CheckpointRecord record,
                                              const CheckpointPlace& place,
                                              bool overwrite);
+  /// The same, with the run that it is the first of.
+  Result<CheckpointRecord> commit_run(const RunRecord& run,
+                                      CheckpointRecord record,
+                                      const CheckpointPlace& place);
   void abandon_checkpoint(const CheckpointPlace& place) noexcept;
   [[nodiscard]] std::filesystem::path folder_of(const CheckpointRecord& record) const;
   /// Whoever's it is.
@@ -133,6 +152,8 @@ class Store {
   Result<std::vector<CheckpointRecord>> checkpoints_of_run(std::string_view run_id);
   /// Newest first.
   Result<Page<CheckpointRecord>> list_checkpoints(std::string_view owner, PageRange range);
+  /// Newest first.
+  Result<std::vector<CheckpointRecord>> search_checkpoints(const CheckpointQuery& query);
   Result<Storage> storage_of_session(std::string_view session_id);
   Result<std::vector<ProjectStorage>> storage_by_project(std::string_view owner);
   Result<void> set_public(const TinkerPath& path, bool is_public);

@@ -44,6 +44,34 @@ ProjectStorage read_storage(Row& row) {
   return {.project_id = row.text(), .storage = {.count = row.integer(), .bytes = row.integer()}};
 }
 
+struct FoundCheckpoint {
+  CheckpointRecord record;
+  std::string project_id;
+};
+FoundCheckpoint read_found(Row& row) {
+  auto record = read_checkpoint(row);
+  return {.record = std::move(record), .project_id = row.text()};
+}
+
+bool is_one_of(const std::optional<std::vector<std::string>>& wanted, std::string_view found) {
+  return !wanted || std::ranges::find(*wanted, found) != wanted->end();
+}
+
+bool fits(const FoundCheckpoint& found, const CheckpointQuery& query) {
+  const auto& record = found.record;
+  if (query.kind && record.kind != *query.kind) return false;
+  if (!is_one_of(query.owners, record.owner) || !is_one_of(query.base_models, record.base_model)) {
+    return false;
+  }
+  if (!query.project_ids && query.user_metadata.empty()) return true;
+  if (record.owner != query.caller || !is_one_of(query.project_ids, found.project_id)) return false;
+  const StringMap metadata = record.user_metadata.value_or(StringMap());
+  return std::ranges::all_of(query.user_metadata, [&](const auto& pair) {
+    const auto there = metadata.find(pair.first);
+    return there != metadata.end() && there->second == pair.second;
+  });
+}
+
 struct Expired {
   TinkerPath path;
   std::string folder;
@@ -157,22 +185,37 @@ void Store::abandon_checkpoint(const CheckpointPlace& place) noexcept {
   parts_->data.remove_checkpoint(place.name);
 }
 
-Result<CheckpointRecord> Store::commit_checkpoint(CheckpointRecord record,
-                                                  const CheckpointPlace& place,
-                                                  bool overwrite) {
-  auto transaction = Transaction::begin(parts_->database);
-  auto replaced = transaction.ok() ? parts_->put_checkpoint(record, place, overwrite)
-                                   : Result<std::optional<std::string>>(transaction.error());
+Result<CheckpointRecord> Store::Parts::commit(CheckpointRecord record,
+                                              const CheckpointPlace& place,
+                                              bool overwrite,
+                                              const RunRecord* run) {
+  auto transaction = Transaction::begin(database);
+  auto begun = transaction.ok() ? Result<void>() : Result<void>(transaction.error());
+  if (begun.ok() && run != nullptr) begun = insert_run(*run);
+  auto replaced = begun.ok() ? put_checkpoint(record, place, overwrite)
+                             : Result<std::optional<std::string>>(begun.error());
   if (!replaced) {
-    abandon_checkpoint(place);
+    data.remove_checkpoint(place.name);
     return std::move(replaced).error();
   }
   if (auto committed = transaction->commit(); !committed) {
-    parts_->doubtful_folders.push_back(place.name);
+    doubtful_folders.push_back(place.name);
     return committed.error();
   }
-  if (*replaced) parts_->release_folder(**replaced);
+  if (*replaced) release_folder(**replaced);
   return record;
+}
+
+Result<CheckpointRecord> Store::commit_checkpoint(CheckpointRecord record,
+                                                  const CheckpointPlace& place,
+                                                  bool overwrite) {
+  return parts_->commit(std::move(record), place, overwrite, nullptr);
+}
+
+Result<CheckpointRecord> Store::commit_run(const RunRecord& run,
+                                           CheckpointRecord record,
+                                           const CheckpointPlace& place) {
+  return parts_->commit(std::move(record), place, false, &run);
 }
 
 Result<CheckpointRecord> Store::copy_checkpoint(const TinkerPath& from,
@@ -220,6 +263,29 @@ Result<Page<CheckpointRecord>> Store::list_checkpoints(std::string_view owner, P
                      "ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?",
                      {owner, now, range.limit, range.offset}),
       read_checkpoint);
+}
+
+Result<std::vector<CheckpointRecord>> Store::search_checkpoints(const CheckpointQuery& query) {
+  TINKER_TRY(check_range({.limit = query.limit}));
+  const auto last = query.after.value_or(std::pair(Instant::max(), std::string()));
+  auto& database = parts_->database;
+  TINKER_TRY(
+      auto rows,
+      database.query("SELECT checkpoints.*, ifnull(runs.project_id, ''), "
+                     "'tinker://' || run_id || '/' || CASE kind WHEN 'training' THEN 'weights' "
+                     "ELSE kind || '_weights' END || '/' || name AS path "
+                     "FROM checkpoints LEFT JOIN runs USING (run_id) "
+                     "WHERE (checkpoints.owner = ?1 OR (?2 AND is_public)) AND expires_at > ?3 "
+                     "AND (checkpoints.created_at, path) < (?4, ?5) "
+                     "ORDER BY checkpoints.created_at DESC, path DESC",
+                     {query.caller, query.with_public, parts_->now(), last.first, last.second}));
+  std::vector<CheckpointRecord> out;
+  while (std::cmp_less(out.size(), query.limit)) {
+    TINKER_TRY(auto found, read_next(database, rows, read_found));
+    if (!found) break;
+    if (fits(*found, query)) out.push_back(std::move(found->record));
+  }
+  return out;
 }
 
 Result<std::vector<ProjectStorage>> Store::storage_by_project(std::string_view owner) {

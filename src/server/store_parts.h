@@ -37,6 +37,10 @@ struct Store::Parts {
   Result<std::optional<std::string>> put_checkpoint(CheckpointRecord& record,
                                                     const CheckpointPlace& place,
                                                     bool overwrite);
+  Result<CheckpointRecord> commit(CheckpointRecord record,
+                                  const CheckpointPlace& place,
+                                  bool overwrite,
+                                  const RunRecord* run);
   /// Removes whatever has the name, expired or not; yields its folder.
   Result<std::optional<std::string>> remove_record(const TinkerPath& path);
   /// Executes an update with the parameters run, kind, name, now and `value`. Fails with

@@ -20,8 +20,6 @@ namespace {
 constexpr std::string_view kPass = "forward_backward";  // "forward" is one of these
 // Results of at least so many values are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
-// Beyond the width of every layer that is served: such an adapter would only take memory.
-constexpr std::int64_t kMaxRank = 32'768;
 
 std::size_t tokens_of(const std::vector<Datum>& data) {
   std::size_t out = 0;
@@ -182,10 +180,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
                       .created_at = call.service->now(),
                       .last_request_at = call.service->now()};
   RunOrigin origin = {.refusal = refuse_optimizer(request.optimizer_config)};
-  if (record.lora.rank > kMaxRank) {
-    origin.refusal = bad_request(
-        base::concat("lora_config.rank: expected 1 to ", kMaxRank, ", found ", record.lora.rank));
-  }
+  if (auto ranked = check_rank(record.lora); !ranked.ok()) origin.refusal = ranked.error();
   add_journal(call, "create_model", record, settle_seed(call, record.lora), origin);
   if (origin.restored && origin.restored->record) record = *origin.restored->record;
   auto answer = create_run(call.service, session, record, std::move(origin), [id = record.run_id] {

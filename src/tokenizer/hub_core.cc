@@ -225,7 +225,7 @@ Task<HubCore::Head> HubCore::try_look(HubPath path) {
 
 /// Afterwards the content is in the cache, whoever brought it.
 Task<> HubCore::bring(HubPath path, Head head, HubProgress progress) {
-  while (true) {
+  for (bool is_told = false;; is_told = true) {
     auto opening = on_workers([cache = cache_, path, head]() -> Result<std::pair<bool, Blob>> {
       if (cache.has_blob(path.repository, head.etag)) return std::pair(true, Blob());
       TINKER_TRY(Blob blob, cache.open_blob(path.repository, head.etag));
@@ -237,7 +237,10 @@ Task<> HubCore::bring(HubPath path, Head head, HubProgress progress) {
       auto fetching = fetch(path, head, std::move(progress), std::move(opened.second));
       co_return co_await std::move(fetching);
     }
-    auto waiting = async::sleep_for(kLockPause);  // another process brings it
+    if (!is_told) {
+      TINKER_LOG(runtime_->logger(), info, path.to_string(), ": another process brings it");
+    }
+    auto waiting = async::sleep_for(kLockPause);
     TINKER_CO_TRY(co_await waiting);
   }
 }

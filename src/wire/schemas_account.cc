@@ -36,6 +36,7 @@ const Schema& schema_of<Checkpoint>() {
       defaulted<&T::is_public>("public"),
       nullable<&T::user_metadata>("user_metadata"),
       nullable<&T::expires_at>("expires_at"),
+      nullable<&T::base_model>("base_model"),
   };
   static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};
   return kSchema;

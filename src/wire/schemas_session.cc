@@ -1,5 +1,6 @@
-// Sessions, their search, and promises. Wire order is declaration order.
+// Sessions, their search and that of checkpoints, and promises. Wire order is declaration order.
 
+#include "tinker/types/checkpoint_search.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/session.h"
 #include "tinker/types/session_search.h"
@@ -24,6 +25,18 @@ std::optional<Violation> check_cursor(const SessionSearchCursor& cursor) {
   if (cursor.last_created_at.utc_offset()) return std::nullopt;
   return Violation{.member = "last_created_at",
                    .expected = "expected a date and time with an offset, found none"};
+}
+
+std::optional<Violation> check_checkpoint_cursor(const CheckpointSearchCursor& cursor) {
+  if (cursor.last_created_at.utc_offset()) return std::nullopt;
+  return Violation{.member = "last_created_at",
+                   .expected = "expected a date and time with an offset, found none"};
+}
+
+std::optional<Violation> check_checkpoint_search(const CheckpointSearchRequest& request) {
+  if (request.limit >= 1 && request.limit <= 200) return std::nullopt;
+  return Violation{.member = "limit",
+                   .expected = base::concat("expected 1 to 200, found ", request.limit)};
 }
 
 std::optional<Violation> check_search(const SessionSearchRequest& request) {
@@ -386,6 +399,46 @@ const Schema& schema_of<SessionSearchResponse>() {
   using T = SessionSearchResponse;
   static constexpr std::array kFields = {
       required<&T::sessions>("sessions"),
+      nullable<&T::next_cursor>("next_cursor"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<CheckpointSearchCursor>() {
+  using T = CheckpointSearchCursor;
+  static constexpr std::array kFields = {
+      required<&T::last_created_at>("last_created_at"),
+      required<&T::last_checkpoint_uuid>("last_checkpoint_uuid"),
+  };
+  static constexpr Schema kSchema = {
+      .fields = kFields, .members = Members::open, .check = check_with<check_checkpoint_cursor>};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<CheckpointSearchRequest>() {
+  using T = CheckpointSearchRequest;
+  static constexpr std::array kFields = {
+      nullable<&T::project_ids>("project_ids"),
+      defaulted<&T::user_metadata>("user_metadata"),
+      nullable<&T::checkpoint_type>("checkpoint_type"),
+      defaulted<&T::owner>("owner"),
+      nullable<&T::base_models>("base_models"),
+      defaulted<&T::limit>("limit"),
+      nullable<&T::cursor>("cursor"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields,
+                                     .check = check_with<check_checkpoint_search>};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<CheckpointSearchResponse>() {
+  using T = CheckpointSearchResponse;
+  static constexpr std::array kFields = {
+      required<&T::checkpoints>("checkpoints"),
       nullable<&T::next_cursor>("next_cursor"),
   };
   static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};

@@ -450,6 +450,46 @@ const Schema& schema_of<ExternalWeightsUrlsResponse>() {
 }
 
 template <>
+const Schema& schema_of<ExternalWeightsUploadStartRequest>() {
+  using T = ExternalWeightsUploadStartRequest;
+  static constexpr std::array kFields = {
+      required<&T::base_model>("base_model"),
+      required<&T::lora_config>("lora_config"),
+      nullable<&T::destination_project_id>("destination_project_id"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ExternalWeightsUploadStartResponse>() {
+  using T = ExternalWeightsUploadStartResponse;
+  static constexpr std::array kFields = {
+      required<&T::upload_id>("upload_id"),
+      required<&T::urls>("urls"),
+      required<&T::expires>("expires"),
+  };
+  static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ExternalWeightsUploadFinishRequest>() {
+  using T = ExternalWeightsUploadFinishRequest;
+  static constexpr std::array kFields = {required<&T::upload_id>("upload_id")};
+  static constexpr Schema kSchema = {.fields = kFields};
+  return kSchema;
+}
+
+template <>
+const Schema& schema_of<ExternalWeightsUploadFinishResponse>() {
+  using T = ExternalWeightsUploadFinishResponse;
+  static constexpr std::array kFields = {required<&T::tinker_path>("tinker_path")};
+  static constexpr Schema kSchema = {.fields = kFields, .members = Members::open};
+  return kSchema;
+}
+
+template <>
 const Schema& schema_of<CheckpointArchiveUrlResponse>() {
   using T = CheckpointArchiveUrlResponse;
   static constexpr std::array kFields = {

@@ -2,6 +2,7 @@
 TINKER_COMMAND and in TINKER_MAKE_MODEL a program that writes a small model.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -106,6 +107,10 @@ class Fetch(unittest.TestCase):
     def fetched(self, events):
         return [event for event in events if event["event"] == "fetch"]
 
+    def test_asks_no_hub_with_options_that_no_server_can_have(self):
+        self.refused("0.0.0.0", "--api-key-file", arguments=["--host", "0.0.0.0"])
+        self.assertEqual(self.hub.requests, [])
+
     def test_fetches_a_whole_model_as_the_python_tools_keep_it(self):
         events, models = self.serve()
         self.assertEqual(models, [NAME])
@@ -166,6 +171,20 @@ class Fetch(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(TIMEOUT_S / 2), -signal.SIGINT)
         process.communicate()
+
+    def test_waits_for_another_process_that_brings_a_file(self):
+        lock = self.cache / ".locks/models--org--model" / (hashlib.sha256(self.weights).hexdigest() + ".lock")
+        lock.parent.mkdir(parents=True)
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            process = self.start()
+            while "model.safetensors at" not in (line := process.stdout.readline()):
+                self.assertIsNone(process.poll(), line)
+        self.assertIn("another process brings it", line)
+        while not line.startswith("tinker"):
+            line = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_S)
 
     def test_never_serves_what_came_damaged(self):
         self.hub.damaged = 100

@@ -1,14 +1,19 @@
 // A disk that fails the server: read-only, full, with files that somebody cut short.
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "support/unprivileged.h"
 #include "tinker/local_server.h"
@@ -100,6 +105,90 @@ class FullDisk {
  private:
   rlimit before_ = {};
 };
+
+/// Runs that survive the server, of whose logs one is much longer than the others.
+class FullDurableDisk : public FailingDisk {
+ protected:
+  [[nodiscard]] LocalServer start_durable(std::uint16_t port = 0) const {
+    auto durable = options();
+    durable.durable = true;
+    durable.port = port;
+    return LocalServer::start(durable).value();
+  }
+  /// So many steps on much; the loss of the last.
+  static double train_long(const TrainingClient& trainer, int steps) {
+    std::vector<std::int32_t> tokens;
+    for (int i = 0; i < 1000; ++i) tokens.push_back(i % 500);
+    const std::vector<Datum> batch(8, Datum::next_token(tokens));
+    double loss = 0.0;
+    for (int i = 0; i < steps; ++i) loss = step(trainer, batch);
+    return loss;
+  }
+  static double train_short(const TrainingClient& trainer) {
+    return step(trainer, {Datum::next_token({5, 9, 12, 200, 31})});
+  }
+  static double step(const TrainingClient& trainer, std::vector<Datum> batch) {
+    auto [gradients, update] =
+        trainer.train_step(std::move(batch), LossFn::cross_entropy, {.learning_rate = 1e-2});
+    update.get().value();
+    return gradients.get().value().loss().value();
+  }
+  static TrainingClient new_seeded_run(const ServiceClient& service) {
+    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+  }
+  [[nodiscard]] std::uintmax_t log_bytes(const TrainingClient& trainer) const {
+    const std::string& id = trainer.model_id();
+    const auto folder = folder_.path("data/journal/" + id.substr(0, id.find(':')));
+    return std::filesystem::file_size(std::filesystem::path(folder) /
+                                      ("train-" + id.substr(id.rfind(':') + 1)) / "log");
+  }
+  static testing::RawResponse ask(const LocalServer& server,
+                                  std::string_view method,
+                                  std::string_view target,
+                                  std::string_view body = {}) {
+    return testing::RawHttp(server.port())
+        .ask(method, target, body, "X-API-Key: tml-local-test\r\n");
+  }
+};
+
+TEST_F(FullDurableDisk, StopsTheRunWhoseLogItHasNoRoomForAndLosesNothing) {
+  std::optional<LocalServer> server = start_durable();
+  const auto service = connect(*server);
+  const auto reference = new_seeded_run(service);
+  train_long(reference, 4);
+  ASSERT_THAT(reference.optim_step({.learning_rate = 1e-2}).get(), IsOk());
+  const double expected = train_long(reference, 1);
+  const auto waiting = new_seeded_run(service);
+  const auto refused = new_seeded_run(service);
+  const auto other = new_seeded_run(service);
+  train_long(waiting, 4);
+  train_long(refused, 4);
+  train_short(other);
+  const auto bytes = log_bytes(waiting);
+  ASSERT_EQ(log_bytes(refused), bytes);
+  ASSERT_LT(2 * log_bytes(other), bytes);
+  const std::string next =
+      R"({"model_id":")" + refused.model_id() + R"(","seq_id":9,"adam_params":{}})";
+  std::optional<FullDisk> full(std::in_place, bytes + 20);  // a record is cut in the middle
+
+  const auto answer = ask(*server, "POST", "/api/v1/optim_step", next);
+  auto step = waiting.optim_step({.learning_rate = 1e-2});  // its client tries again
+
+  EXPECT_EQ(answer.status, 507);
+  EXPECT_THAT(answer.body, HasSubstr("File too large"));
+  EXPECT_GT(train_short(other), 0.0);
+  EXPECT_FALSE(step.is_ready());
+  full.reset();
+  EXPECT_THAT(step.get(), IsOk());
+  EXPECT_EQ(ask(*server, "POST", "/api/v1/optim_step", next).status, 200);
+  const auto port = server->port();
+  ASSERT_THAT(server->stop(), IsOk());
+  server.reset();
+  server = start_durable(port);
+  EXPECT_EQ(ask(*server, "POST", "/api/v1/optim_step", next).status, 200);  // is still known
+  EXPECT_EQ(train_long(waiting, 1), expected);
+  EXPECT_GT(train_short(other), 0.0);
+}
 
 TEST_F(FailingDisk, ThatIsFullFailsASaveAndNothingElse) {
   const auto server = start();

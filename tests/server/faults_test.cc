@@ -1,16 +1,21 @@
 // Our client and the server with a proxy between them that loses, cuts, delays and doubles what
-// passes.
+// passes; and a server that has no descriptors left.
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include "base/file_descriptor.h"
 #include "support/raw_http.h"
 #include "support/tcp_server.h"
 #include "tinker/local_server.h"
@@ -102,6 +107,50 @@ TEST(FaultProxy, LosesNoStepAndDoublesNone) {
 
   EXPECT_EQ(train(proxy.url()), undisturbed);
   EXPECT_GT(proxy.faults(), 5);
+}
+
+/// While it lives, this process has all the descriptors that it may have.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few = {.rlim_cur = 512, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    while (true) {
+      base::FileDescriptor next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!next.is_open()) break;
+      taken_.push_back(std::move(next));
+    }
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  void give_back_one() { taken_.pop_back(); }
+
+ private:
+  rlimit before_ = {};
+  std::vector<base::FileDescriptor> taken_ = {};
+};
+
+TEST(LocalServer, WithoutDescriptorsServesWhomItHasAndAcceptsTheOthersLater) {
+  const auto server =
+      LocalServer::start({.models = {{.name = "tiny", .source = "random:1x32"}}, .threads = 1})
+          .value();
+  constexpr std::string_view kHealth = "/api/v1/healthz";
+  RawHttp early(server.port());
+  ASSERT_EQ(early.ask("GET", kHealth).status, 200);
+  std::optional<NoDescriptors> none(std::in_place);
+  none->give_back_one();
+  RawHttp late(server.port());  // has the last one, so that the server cannot accept it
+
+  ASSERT_TRUE(late.is_open());
+  late.send(RawHttp::request("GET", kHealth, "", ""));
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(early.ask("GET", kHealth).status, 200);
+  EXPECT_FALSE(late.has_answer());
+  none.reset();
+
+  EXPECT_EQ(late.receive().status, 200);
 }
 
 }  // namespace

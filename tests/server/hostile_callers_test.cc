@@ -16,9 +16,13 @@ using testing::kBob;
 using testing::RawHttp;
 using testing::RawResponse;
 
+bool needs_link(std::string_view path) {
+  return path.starts_with("download/") || path.starts_with("upload/");
+}
+
 bool is_open_to_all(std::string_view path) {
   // Metrics on loopback, where these servers listen.
-  return path == "healthz" || path == "/metrics" || path.starts_with("download/");
+  return path == "healthz" || path == "/metrics" || needs_link(path);
 }
 
 class HostileKey : public HostileServer, public ::testing::WithParamInterface<std::string> {};
@@ -28,9 +32,9 @@ TEST_P(HostileKey, OpensNoEndpoint) {
     const auto method = http::to_string(endpoint.method);
     const int status = ask(method, fill(endpoint.path, "x"), "{}", GetParam()).status;
     EXPECT_EQ(status,
-              endpoint.path.starts_with("download/") ? 403
-              : is_open_to_all(endpoint.path)        ? 200
-                                                     : 401)
+              needs_link(endpoint.path)       ? 403
+              : is_open_to_all(endpoint.path) ? 200
+                                              : 401)
         << method << " " << endpoint.path;
   }
 }

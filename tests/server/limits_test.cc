@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hostile_server.h"
+#include "wire/proto.h"
 
 namespace tinker::limits_test {
 namespace {
@@ -30,9 +31,9 @@ class Limit : public HostileServer {
 
   /// Waits for requests with lower numbers, which do not come.
   [[nodiscard]] std::string waiting_operation(const std::string& run, int number) const {
-    const auto answer = post("optim_step",
-                             R"({"model_id":")" + run + R"(","seq_id":)" + std::to_string(number) +
-                                 R"(,"adam_params":{"learning_rate":0.1}})");
+    const ForwardBackwardRequest request = {
+        .model_id = run, .seq_id = number, .data = {Datum::next_token({1, 2, 3})}};
+    const auto answer = post("forward_backward", wire::encode_proto(request).value());
     EXPECT_EQ(answer.status, 200) << answer.body;
     return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
   }

@@ -57,6 +57,11 @@ class RawHttp {
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
   }
+  /// Whether a byte of an answer is there.
+  [[nodiscard]] bool has_answer() const {
+    char byte = 0;
+    return !pending_.empty() || ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  }
   /// Sends no more.
   void finish() { ::shutdown(fd_, SHUT_WR); }
 

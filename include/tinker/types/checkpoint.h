@@ -30,7 +30,8 @@ struct Checkpoint {
   std::optional<std::int64_t> size_bytes = {};
   bool is_public = false;  ///< `public` on the wire.
   std::optional<StringMap> user_metadata = {};
-  std::optional<DateTime> expires_at = {};  ///< Absent: never.
+  std::optional<DateTime> expires_at = {};     ///< Absent: never.
+  std::optional<std::string> base_model = {};  ///< From servers since 0.39 (PROTOCOL 14).
 
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };

@@ -10,6 +10,7 @@
 #include "tinker/types/date_time.h"
 #include "tinker/types/json.h"
 #include "tinker/types/metadata.h"
+#include "tinker/types/model.h"
 #include "tinker/types/optimizer.h"
 
 namespace tinker {
@@ -133,6 +134,41 @@ struct ExternalWeightsUrlsResponse {
 
   friend bool operator==(const ExternalWeightsUrlsResponse&,
                          const ExternalWeightsUrlsResponse&) = default;
+};
+
+/// POST external_weights_upload_start, of servers from 0.39 on (PROTOCOL 14): an adapter that was
+/// trained elsewhere.
+struct ExternalWeightsUploadStartRequest {
+  std::string base_model = {};
+  LoraConfig lora_config = {};
+  std::optional<std::string> destination_project_id = {};
+
+  friend bool operator==(const ExternalWeightsUploadStartRequest&,
+                         const ExternalWeightsUploadStartRequest&) = default;
+};
+
+struct ExternalWeightsUploadStartResponse {
+  std::string upload_id = {};
+  StringMap urls = {};  ///< Where to PUT each file, by its name.
+  DateTime expires = {};
+
+  friend bool operator==(const ExternalWeightsUploadStartResponse&,
+                         const ExternalWeightsUploadStartResponse&) = default;
+};
+
+/// POST external_weights_upload_finish, when all files are there.
+struct ExternalWeightsUploadFinishRequest {
+  std::string upload_id = {};
+
+  friend bool operator==(const ExternalWeightsUploadFinishRequest&,
+                         const ExternalWeightsUploadFinishRequest&) = default;
+};
+
+struct ExternalWeightsUploadFinishResponse {
+  std::string tinker_path = {};
+
+  friend bool operator==(const ExternalWeightsUploadFinishResponse&,
+                         const ExternalWeightsUploadFinishResponse&) = default;
 };
 
 /// GET archive, of servers before 0.36 (PROTOCOL 9.25).

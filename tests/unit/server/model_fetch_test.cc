@@ -63,7 +63,7 @@ class ModelFetchTest : public ::testing::Test {
             .fetch_models = true,
             .on_fetch =
                 [this](const FetchProgress& progress) {
-                  const std::lock_guard lock(mutex_);
+                  const std::scoped_lock lock(mutex_);
                   seen_.push_back(progress);
                 },
             .hub = {.endpoint = "https://hub.test",
