@@ -34,7 +34,7 @@ struct LocalServerLimits {
   std::size_t ephemeral_saves = 16;      ///< Of a session; beyond, the oldest goes.
   std::size_t adapters = 32;             ///< Of checkpoints, kept in memory to sample from.
   std::size_t uploads = 8;               ///< Of adapters, that an owner has not finished.
-  std::size_t upload_bytes = 8 * kGibi;  ///< A file of an upload.
+  std::size_t upload_bytes = 1 * kGibi;  ///< A file of an upload, which is a body, too.
   Time chunk_time = std::chrono::seconds(60);  ///< That a request waits for lower numbers.
 
   // Results.

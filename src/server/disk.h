@@ -23,6 +23,11 @@ class Disk {
   auto run(F f) {
     return offload(thread_, loop_, [this, f = std::move(f)]() mutable { return f(*store_); });
   }
+  /// Lets go of the folder. Nothing may be asked of the store after that.
+  void close() {
+    thread_.wait_idle();
+    store_.reset();
+  }
   /// For what needs no thread: the folder and the secret, which do not change.
   [[nodiscard]] const Store& store() const noexcept { return *store_; }
 

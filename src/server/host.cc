@@ -177,6 +177,7 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
   thread_.join();
   // What holds files and models goes now, not with the last handle.
   http_.reset();
+  service_->disk.close();
   service_.reset();
   return {};
 }

@@ -31,6 +31,12 @@ TinkerPath path_of_upload(std::string_view id) {
   return {.training_run_id = run_of_upload(id), .name = "uploaded"};
 }
 
+/// Clients try again.
+Error is_being_finished(std::string_view id) {
+  return {.code = ErrorCode::closed,
+          .message = base::concat("upload '", id, "' is being finished")};
+}
+
 Error too_large(std::string_view name, std::size_t most) {
   return {.code = ErrorCode::unexpected_status,
           .message = base::concat(name, ": expected at most ", most, " bytes"),
@@ -44,6 +50,20 @@ Result<CheckpointPlace> make_folder(Store& store) {
   if (!error) return place;
   return Error{.code = ErrorCode::io_error,
                .message = base::concat("make ", place.folder.string(), ": ", error.message())};
+}
+
+/// Finds a place for an upload that has its entry. Also when the client goes away: what has no
+/// entry is not removed before the server is started again.
+async::Task<> open_upload(std::shared_ptr<Service> service, std::string id) {
+  auto made = service->disk.run([](Store& store) { return make_folder(store); });
+  auto wait = async::until(std::move(made));
+  auto place = co_await wait;
+  if (!place.ok()) {
+    service->uploads.remove(id);
+    co_return std::move(place).error();
+  }
+  service->uploads.find(id)->place = *std::move(place);
+  co_return Result<void>();
 }
 
 std::string describe(const LoraConfig& lora) {
@@ -150,9 +170,6 @@ async::Task<ExternalWeightsUploadStartResponse> upload_start(
   TINKER_CO_TRY(service->models->facts(request.base_model));
   TINKER_CO_TRY(check_rank(request.lora_config));
   TINKER_CO_TRY(service->uploads.check_room(call.caller.owner));
-  auto made = service->disk.run([](Store& store) { return make_folder(store); });
-  auto wait = async::until(std::move(made));
-  TINKER_CO_TRY(auto place, co_await wait);
   const std::string id = service->random_id();
   const Instant expires = service->now() + kUploadLife;
   ExternalWeightsUploadStartResponse out = {
@@ -169,8 +186,10 @@ async::Task<ExternalWeightsUploadStartResponse> upload_start(
                                 .lora = request.lora_config,
                                 .created_at = service->now(),
                                 .last_request_at = service->now()},
-                        .place = std::move(place),
                         .expires = expires});
+  auto opened = service->apart(open_upload(service, id));
+  auto wait = async::until(std::move(opened));
+  TINKER_CO_TRY(co_await wait);
   co_return out;
 }
 
@@ -179,6 +198,7 @@ async::Task<> upload_file(Call call) {
   const std::string& name = call.args[1];
   const Upload* const upload = service->uploads.find(call.args[0]);
   if (upload == nullptr) co_return no_such("upload", call.args[0]);
+  if (upload->is_finishing) co_return is_being_finished(call.args[0]);
   if (std::ranges::find(kUploadFiles, name) == kUploadFiles.end()) {
     co_return no_such("file of uploads", name);
   }
@@ -222,8 +242,7 @@ async::Task<ExternalWeightsUploadFinishResponse> upload_finish(
     co_return ExternalWeightsUploadFinishResponse{.tinker_path = path.to_string()};
   }
   if (std::exchange(upload->is_finishing, true)) {
-    co_return Error{.code = ErrorCode::closed,
-                    .message = base::concat("upload '", id, "' is being finished")};
+    co_return is_being_finished(id);
   }
   auto finished = service->apart(finish_once(service, id, *upload));
   auto wait = async::until(std::move(finished));
