@@ -60,11 +60,13 @@ Result<std::string> tar_file_header(std::string_view name, std::uint64_t size) {
 }
 
 std::string tar_padding(std::uint64_t size) {
-  return std::string((kBlock - size % kBlock) % kBlock, '\0');
+  std::string out((kBlock - size % kBlock) % kBlock, '\0');
+  return out;
 }
 
 std::string tar_end() {
-  return std::string(2 * kBlock, '\0');
+  std::string out(2 * kBlock, '\0');
+  return out;
 }
 
 }  // namespace tinker::formats
