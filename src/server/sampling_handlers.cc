@@ -1,3 +1,4 @@
+#include <limits>
 #include <utility>
 
 #include "base/strings.h"
@@ -11,8 +12,9 @@ namespace tinker::server {
 
 namespace {
 
-// So many numbers of samples are journalled together.
+// So many numbers of samples are journalled together; the end of each such block is a number, too.
 constexpr std::int64_t kNumbers = 1024;
+constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max() - kNumbers;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 
@@ -277,6 +279,9 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
   const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
+  if (number && (*number < 0 || *number > kMaxNumber)) {
+    co_return bad_request(base::concat("seq_id: expected 0 to ", kMaxNumber, ", found ", *number));
+  }
   if (number) {
     auto journalling = journal_number(call.service, sampler, *number);
     TINKER_CO_TRY(co_await std::move(journalling));
