@@ -194,6 +194,10 @@ void LiveRun::keep_sampler(std::int64_t number) {
   if (journal_) journal_->keep_sampler(*trainer_, scope_, number);
 }
 
+void LiveRun::drop_sampler(std::int64_t number) {
+  if (journal_) journal_->drop_sampler(number);
+}
+
 void LiveRun::forget() {
   if (journal_) journal_->discard();
 }

@@ -15,7 +15,7 @@
 
 namespace tinker::server {
 
-class Service;
+class LiveRun;
 
 /// Clients number the requests of a clone from here on (PROTOCOL 7.11).
 inline constexpr std::int64_t kClone = 1'000'000'000;
@@ -38,8 +38,9 @@ struct Sampler {
   std::optional<CheckpointRecord> checkpoint = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
-  bool is_revived = false;  ///< It was made in an earlier life of the server.
-  bool is_dropped = false;  ///< It held such weights, and newer ones took their place.
+  std::weak_ptr<LiveRun> run = {};  ///< Whose they are: its journal has them, too.
+  bool is_revived = false;          ///< It was made in an earlier life of the server.
+  bool is_dropped = false;          ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};      // by seq_id
   std::int64_t clones = 0;                                         // that joined

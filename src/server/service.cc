@@ -207,6 +207,32 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   co_return sampler;
 }
 
+std::shared_ptr<Sampler> Service::add_ephemeral(const std::shared_ptr<Session>& session,
+                                                const std::shared_ptr<LiveRun>& run,
+                                                std::int64_t number,
+                                                AdapterSnapshot weights) {
+  const auto& id = session->record.session_id;
+  const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", number),
+                                     .session_id = id,
+                                     .owner = run->record.owner,
+                                     .base_model = run->record.base_model},
+                                    session);
+  sampler->ephemeral = std::move(weights);
+  sampler->run = run;
+  session->samplers.emplace(number, sampler->record.sampler_id);
+  session->ephemeral.insert(number);
+  if (session->ephemeral.size() <= options_.limits.ephemeral_saves) return sampler;
+  const std::int64_t first = *session->ephemeral.begin();
+  session->ephemeral.erase(first);
+  if (const auto oldest = samplers.find(session->samplers.at(first))) {
+    oldest->ephemeral.reset();
+    oldest->is_dropped = true;
+    oldest->accepted.clear();  // a session may have thousands; repeats still find their results
+    if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
+  }
+  return sampler;
+}
+
 void Service::revive(Sampler& sampler) const {
   sampler.is_revived = true;
   // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).

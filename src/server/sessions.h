@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,9 +34,8 @@ struct Session {
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
   std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
-  /// Samplers with weights in memory only, oldest first.
-  std::deque<std::string> ephemeral = {};
-  std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id
+  std::set<std::int64_t> ephemeral = {};         ///< Those of them with weights in memory only.
+  std::map<std::int64_t, Accepted> losses = {};  // by custom_loss_seq_id
   std::unordered_map<std::string, loss::Formula> formulas = {};  // by loss_id
 
   [[nodiscard]] bool is_over() const noexcept {

@@ -203,6 +203,36 @@ TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
   EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).tokens, before);
 }
 
+TEST_F(DurableServer, KeepsAsManyOfThemAsItHasInMemory) {
+  constexpr int kKept = 12;
+  options_.limits.ephemeral_saves = kKept;
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  std::vector<SamplingClient> samplers;
+  std::vector<std::string> ids;
+  for (int i = 0; i < kKept; ++i) {
+    samplers.push_back(trainer.save_weights_and_get_sampling_client().get().value());
+    ids.push_back(samplers.back().sampling_session_id());
+  }
+  while (state_named_by(log()).empty()) train(trainer, 1);  // it is written in its own time
+  const auto sample = [](const SamplingClient& sampler) {
+    return sampler.sample(ModelInput::from_tokens({1}), {.max_tokens = 1}).get();
+  };
+
+  start_again();
+
+  for (const auto& sampler : samplers) EXPECT_THAT(sample(sampler), IsOk());
+  const auto rest = service.create_rest_client();
+  const std::string session = ids.at(0).substr(0, ids.at(0).find(':'));
+  EXPECT_THAT(rest.get_session(session).get().value().sampler_ids,
+              ::testing::UnorderedElementsAreArray(ids));
+  ASSERT_THAT(trainer.save_weights_and_get_sampling_client().get(), IsOk());
+  EXPECT_THAT(sample(samplers.at(0)), IsError(ErrorCode::request_failed, HasSubstr("newer ones")));
+  EXPECT_THAT(sample(samplers.at(1)), IsOk());
+}
+
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
