@@ -121,7 +121,7 @@ async::Task<> change(Call call,
                      Result<void> (*what)(Store& store, const TinkerPath& path)) {
   TINKER_CO_TRY(const auto path, path_of(call));
   auto search = call.service->own_checkpoint(path, call.caller.owner);
-  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  TINKER_CO_TRY(co_await std::move(search));
   auto changed = call.service->disk.run([what, path](Store& store) { return what(store, path); });
   auto wait = async::until(std::move(changed));
   TINKER_CO_TRY(co_await wait);

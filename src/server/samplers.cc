@@ -4,8 +4,7 @@
 
 namespace tinker::server {
 
-std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
-                                       std::shared_ptr<const Session> session) {
+std::shared_ptr<Sampler> Samplers::add(SamplerRecord record, std::shared_ptr<Session> session) {
   auto sampler = std::make_shared<Sampler>();
   sampler->record = std::move(record);
   sampler->scope->attach(session->scope);

@@ -83,10 +83,20 @@ async::Task<AdapterSnapshot> weights_of(std::shared_ptr<Service> service,
   if (!sampler->record.model_path) co_return AdapterSnapshot();
   if (!sampler->checkpoint) {
     auto search = service->readable_checkpoint(*sampler->record.model_path, sampler->record.owner);
-    TINKER_CO_TRY(sampler->checkpoint, co_await std::move(search));
+    TINKER_CO_TRY(auto found, co_await std::move(search));
+    if (!sampler->checkpoint) service->set_checkpoint(sampler, std::move(found));
   }
-  auto loading = service->adapter_of(*sampler->checkpoint, std::move(model));
-  co_return co_await std::move(loading);
+  const CheckpointRecord checkpoint = *sampler->checkpoint;
+  auto loading = service->adapter_of(checkpoint, std::move(model));
+  auto weights = co_await std::move(loading);
+  if (weights.ok() || checkpoint.hold.token) co_return weights;
+  auto search = service->readable_checkpoint(*sampler->record.model_path, sampler->record.owner);
+  const auto found = co_await std::move(search);
+  if (found.ok() && found->folder == checkpoint.folder) co_return weights;
+  co_return is_over("sampling session",
+                    sampler->record.sampler_id,
+                    "is of a checkpoint that was replaced or deleted, and newer ones took the "
+                    "place of its weights");
 }
 
 async::Task<EncodedResult> run_sample(std::shared_ptr<Service> service,
@@ -251,7 +261,7 @@ async::Task<CreateSamplingSessionResponse> create_sampling_session(
   }
   if (!call.service->samplers.find(id)) {
     const auto sampler = call.service->samplers.add(parts.record, session);
-    sampler->checkpoint = std::move(parts.checkpoint);
+    if (parts.checkpoint) call.service->set_checkpoint(sampler, *std::move(parts.checkpoint));
   }
   session->samplers.emplace(number, id);
   co_return CreateSamplingSessionResponse{.sampling_session_id = id};

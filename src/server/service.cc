@@ -233,6 +233,16 @@ std::shared_ptr<Sampler> Service::add_ephemeral(const std::shared_ptr<Session>& 
   return sampler;
 }
 
+void Service::set_checkpoint(const std::shared_ptr<Sampler>& sampler,
+                             CheckpointRecord checkpoint) const {
+  sampler->checkpoint = std::move(checkpoint);
+  auto& holding = sampler->session->holding;
+  holding.push_back(sampler);
+  if (holding.size() <= options_.limits.ephemeral_saves) return;
+  if (const auto oldest = holding.front().lock()) oldest->checkpoint->hold = {};
+  holding.pop_front();
+}
+
 void Service::revive(Sampler& sampler) const {
   sampler.is_revived = true;
   // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).

@@ -132,6 +132,9 @@ class Service : public std::enable_shared_from_this<Service> {
                                          const std::shared_ptr<LiveRun>& run,
                                          std::int64_t number,
                                          AdapterSnapshot weights);
+  /// What a sampling session draws from. The latest few of a session have its files even when the
+  /// checkpoint was replaced or deleted.
+  void set_checkpoint(const std::shared_ptr<Sampler>& sampler, CheckpointRecord checkpoint) const;
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
   /// A checkpoint that the caller may read: his own, a public or an imported one.

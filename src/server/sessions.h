@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 namespace tinker::server {
 
 class Disk;
+struct Sampler;
 
 /// A request that was accepted: what its repeat is answered with (PROTOCOL 10, rule 2).
 struct Accepted {
@@ -34,8 +36,10 @@ struct Session {
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
   std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
-  std::set<std::int64_t> ephemeral = {};         ///< Those of them with weights in memory only.
-  std::map<std::int64_t, Accepted> losses = {};  // by custom_loss_seq_id
+  std::set<std::int64_t> ephemeral = {};  ///< Those of them with weights in memory only.
+  /// Those that keep the files of their checkpoints, oldest first.
+  std::deque<std::weak_ptr<Sampler>> holding = {};
+  std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id
   std::unordered_map<std::string, loss::Formula> formulas = {};  // by loss_id
 
   [[nodiscard]] bool is_over() const noexcept {

@@ -21,6 +21,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOk;
+using testing::IsOkAndHolds;
+using ::testing::SizeIs;
 
 constexpr const char* kModel = "random:2x64,vocab=512";
 
@@ -251,6 +253,61 @@ TEST(LocalServer, SamplesFromTheWeightsThatANameHadWhenTheClientWasMade) {
   trainer.save_weights_for_sampler("latest").get().value();
 
   EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).logprobs, before);
+}
+
+/// A sampler of a checkpoint that is in no cache, and its logprobs.
+class SamplerOfLatest : public ::testing::Test {
+ protected:
+  SamplerOfLatest() {
+    const auto first = service.create_sampling_client({.model_path = latest}).get().value();
+    before = sample(first).value();
+    (void)sample(other).value();  // there is room for one
+  }
+  static LocalServerOptions options() {
+    auto out = small_server();
+    out.limits.adapters = 1;
+    out.limits.ephemeral_saves = 3;
+    return out;
+  }
+  static Result<std::vector<float>> sample(const SamplingClient& sampler) {
+    const SamplingParams params = {.max_tokens = 6, .seed = 7};
+    TINKER_TRY(const auto drawn, sampler.sample(ModelInput::from_tokens({5, 9}), params).get());
+    return drawn.sequences.at(0).logprobs;
+  }
+  LocalServer server = LocalServer::start(options()).value();
+  ServiceClient service = connect(server);
+  TrainingClient trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+  std::string latest = trainer.save_weights_for_sampler("latest").get().value().path;
+  SamplingClient sampler = service.create_sampling_client({.model_path = latest}).get().value();
+  std::string other_path = trainer.save_weights_for_sampler("other").get().value().path;
+  SamplingClient other = service.create_sampling_client({.model_path = other_path}).get().value();
+  std::vector<float> before;
+};
+
+TEST_F(SamplerOfLatest, HasItsWeightsWhenTheNameIsSavedAgain) {
+  train(trainer, 3);
+  trainer.save_weights_for_sampler("latest").get().value();
+  (void)sample(other).value();
+
+  EXPECT_THAT(sample(sampler), IsOkAndHolds(before));
+}
+
+TEST_F(SamplerOfLatest, HasItsWeightsWhenTheCheckpointIsDeleted) {
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(latest).get(), IsOk());
+
+  EXPECT_THAT(sample(sampler), IsOkAndHolds(before));
+}
+
+TEST_F(SamplerOfLatest, SaysThatItsWeightsAreGoneWhenTheSessionHasManyNewerOnes) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_THAT(service.create_sampling_client({.model_path = other_path}).get(), IsOk());
+  }
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(latest).get(), IsOk());
+
+  EXPECT_THAT(sample(sampler),
+              IsError(ErrorCode::request_failed, HasSubstr("was replaced or deleted")));
 }
 
 TEST(LocalServer, NamesTheModelsThatThereAreWhenOneIsMissing) {
