@@ -1,6 +1,6 @@
 #include "server/service.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -99,7 +99,11 @@ Service::Service(Parts parts)
 Service::~Service() = default;
 
 void Service::start() {
-  every(kExpiryPeriod, &Service::expire_sessions);
+  loop_->post([self = shared_from_this()] {
+    run_beside(*self, self->sessions.restore(), "sessions of an earlier life");
+  });
+  every(std::min<std::chrono::nanoseconds>(kExpiryPeriod, options_.session_timeout),
+        &Service::expire_sessions);
   every(kSweepPeriod, &Service::sweep_checkpoints);
   every(kUsagePeriod, &Service::write_usage);
 }

@@ -47,8 +47,8 @@ struct Session {
   }
 };
 
-/// All sessions. Those of an earlier life of the server come back when a client names them. Loop
-/// thread only.
+/// All sessions. Those of an earlier life of the server come back when a client names them, and
+/// with `restore`. Loop thread only.
 class Sessions {
  public:
   /// Called for a session that has ended: finished, or expired.
@@ -58,6 +58,9 @@ class Sessions {
            Disk& disk,
            std::shared_ptr<async::Scope> parent);
 
+  /// Sessions that an earlier life of the server left open end like all others: when they are not
+  /// seen for a while.
+  async::Task<> restore();
   async::Task<std::shared_ptr<Session>> create(SessionRecord record);
   /// Fails with `not_found`; also for a session of somebody else.
   async::Task<std::shared_ptr<Session>> find(std::string session_id, std::string owner);
@@ -78,6 +81,9 @@ class Sessions {
   [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
 
  private:
+  /// The one that is there, if there is one.
+  std::shared_ptr<Session> enter(SessionRecord record);
+
   std::shared_ptr<async::EventLoop> loop_;
   Disk& disk_;
   std::shared_ptr<async::Scope> parent_;

@@ -107,6 +107,8 @@ class Store {
   Result<void> add_session(const SessionRecord& session);
   /// Replaces what can change: project, finish, expiry.
   Result<void> update_session(const SessionRecord& session);
+  /// Those that have neither finished nor expired.
+  Result<std::vector<SessionRecord>> open_sessions();
   Result<std::optional<SessionRecord>> find_session(std::string_view session_id);
   Result<Page<SessionRecord>> list_sessions(std::string_view owner,
                                             PageRange range);  ///< Newest first.

@@ -1,8 +1,10 @@
 // Our own client against the embedded server, both real, over loopback.
 #include "tinker/local_server.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "support/gguf_file.h"
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
@@ -19,6 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::IsError;
 using testing::IsOk;
 using testing::IsOkAndHolds;
@@ -153,6 +157,38 @@ TEST(LocalServer, RefusesASecondServerOnItsDataFolder) {
 
   EXPECT_THAT(LocalServer::start(options),
               IsError(ErrorCode::invalid_argument, HasSubstr(std::to_string(::getpid()))));
+}
+
+TEST(LocalServer, EndsSessionsOfAnEarlierLifeWhoseClientsAreGone) {
+  const testing::TemporaryFolder folder;
+  auto options = small_server();
+  options.data_dir = folder.path();
+  options.session_timeout = std::chrono::seconds(1);
+  {
+    const auto server = LocalServer::start(options).value();
+    const auto created = testing::RawHttp(server.port())
+                             .ask("POST",
+                                  "/api/v1/create_session",
+                                  R"({"tags":[],"sdk_version":"0.36.0","type":"create_session"})",
+                                  "X-API-Key: tml-local-test\r\n");
+    ASSERT_EQ(created.status, 200) << created.body;
+    ASSERT_THAT(server.stop(), IsOk());
+  }
+
+  const auto server = LocalServer::start(options).value();
+  const auto rest =
+      RestClient::connect({.base_url = server.base_url(), .api_key = Secret("tml-local-test")})
+          .value();
+  const auto sessions = [&](SessionStatusQuery status) {
+    return rest.search_sessions({.statuses = {{std::move(status)}}}).get().value().sessions;
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!sessions(ActiveSessionStatusQuery()).empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+
+  EXPECT_THAT(sessions(ActiveSessionStatusQuery()), IsEmpty());
+  EXPECT_THAT(sessions(CancelledSessionStatusQuery()), SizeIs(1));
 }
 
 TEST(LocalServer, SeveralRunInOneProcess) {
