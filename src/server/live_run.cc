@@ -10,12 +10,23 @@ namespace tinker::server {
 
 namespace {
 
-/// An operation of a run with a journal: ends when its request is in it, on the disk.
+/// An operation of a run with a journal: ends when what it appended is on the disk.
 async::Task<EncodedResult> perform(std::shared_ptr<RunJournal> journal,
                                    async::Task<EncodedResult> work) {
   auto result = co_await std::move(work);
   auto syncing = journal->sync_at_last();
   TINKER_CO_TRY(co_await std::move(syncing));
+  co_return result;
+}
+
+/// An operation that shall not be done again: the journal has its result before anybody else.
+async::Task<EncodedResult> perform_once(std::shared_ptr<Service> service,
+                                        std::shared_ptr<RunJournal> journal,
+                                        std::string request_id,
+                                        async::Task<EncodedResult> work) {
+  auto result = co_await std::move(work);
+  // What a server that stops has not finished, its next life does.
+  if (!service->is_stopped()) journal->keep_result(request_id, result);
   co_return result;
 }
 
@@ -81,7 +92,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
                       std::optional<Error> refusal) mutable {
     service->loop()->post(
         [service, self, refusal = std::move(refusal), what = std::move(what)]() mutable {
-          if (refusal) return self->finish(*service, what.request_id, false, *std::move(refusal));
+          if (refusal) return self->finish(*service, what.request_id, *std::move(refusal));
           self->start(service, std::move(what));
         });
   };
@@ -126,7 +137,7 @@ void LiveRun::add_result(const std::shared_ptr<Service>& service, const JournalR
 }
 
 void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
-  if (failure_) return finish(*service, what.request_id, false, *failure_);
+  if (failure_) return finish(*service, what.request_id, *failure_);
   if (!trainer_) {
     waiting_.emplace_back([service, self = shared_from_this(), what = std::move(what)]() mutable {
       self->start(service, std::move(what));
@@ -135,23 +146,23 @@ void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
   }
   if (journal_) journal_->start(what.request_id);
   auto task = what.work(shared_from_this());
+  if (journal_ && what.is_final) {
+    task = perform_once(service, journal_, what.request_id, std::move(task));
+  }
   if (journal_) task = perform(journal_, std::move(task));
-  service->spawn(
-      scope_,
-      std::move(task),
-      [service, self = shared_from_this(), request_id = what.request_id, is_final = what.is_final](
-          detail::Late<EncodedResult> result) {
-        self->finish(*service, request_id, is_final, *std::move(result));
-      });
+  service->spawn(scope_,
+                 std::move(task),
+                 [service, self = shared_from_this(), request_id = what.request_id](
+                     detail::Late<EncodedResult> result) {
+                   self->finish(*service, request_id, *std::move(result));
+                 });
 }
 
 void LiveRun::finish(Service& service,
                      const std::string& request_id,
-                     bool is_final,
                      Result<EncodedResult> result) {
   // What a server that stops has not finished, its next life does.
   if (journal_ && service.is_stopped()) return;
-  if (journal_ && is_final) journal_->keep_result(request_id, result);
   const bool was_catching_up = is_catching_up();
   service.futures.finish(request_id, std::move(result));
   if (journal_) journal_->finish(request_id);

@@ -98,10 +98,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   };
   Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);
   void start(const std::shared_ptr<Service>& service, Start what);
-  void finish(Service& service,
-              const std::string& request_id,
-              bool is_final,
-              Result<EncodedResult> result);
+  void finish(Service& service, const std::string& request_id, Result<EncodedResult> result);
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
