@@ -165,7 +165,7 @@ Result<void> Host::listen(const LocalServerOptions& options) {
 }
 
 Result<void> Host::stop(std::chrono::nanoseconds limit) {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable()) return {};
   loop_->post([loop = loop_, service = service_, http = http_, limit] {
     auto task = wind_down(service, http, limit);
@@ -183,7 +183,7 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
 }
 
 Result<void> Host::reload_certificates() {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable())
     return Error{.code = ErrorCode::closed, .message = "the server has stopped"};
   std::promise<Result<void>> done;
