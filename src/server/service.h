@@ -139,6 +139,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// Its adapter, from the cache or from the disk.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
+  /// Adds what was done for a run to its owner's usage.
+  void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   void audit(const Caller& caller, std::string event, StringMap details);
 
   Access access;

@@ -145,12 +145,7 @@ async::Task<> finish(std::shared_ptr<Service> service, std::string id, Upload up
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(co_await wait);
-  service->usage.add({.hour = service->now(),
-                      .owner = run.owner,
-                      .project_id = run.project_id,
-                      .base_model = run.base_model,
-                      .kind = UsageRecord::Kind::checkpoint,
-                      .count = 1});
+  service->count(run, UsageRecord::Kind::checkpoint, 1);
   co_return Result<void>();
 }
 
