@@ -59,6 +59,7 @@ async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service, Save save
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
+  service->note_save(record);
   service->usage.add({.hour = service->now(),
                       .owner = record.owner,
                       .base_model = record.base_model,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("TINKER_COMMAND", str(ROOT / "build/dev/bin/tinker"))
@@ -66,6 +67,29 @@ class Banner(unittest.TestCase):
         self.assertEqual((ready["dtype"], ready["threads"], ready["pid"]), ("bf16", 2, process.pid))
         self.assertEqual(ready["memory_limit_bytes"], 4 << 30)
         self.assertGreater(ready["free_bytes"], 0)
+
+
+class Events(unittest.TestCase):
+    def ask(self, url, path, body):
+        request = urllib.request.Request(f"{url}/api/v1/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            return json.load(answer)
+
+    def begin_session(self, url):
+        return self.ask(url, "create_session", {"tags": [], "sdk_version": "0.36.0"})["session_id"]
+
+    def test_are_lines_of_text(self):
+        with served() as process:
+            banner = lines_until(process, "Ctrl-C")
+            url = next(line.split()[1] for line in banner if line.startswith("  url "))
+            session = self.begin_session(url)
+            self.assertEqual(process.stdout.readline(), f"session {session} begins, of local\n")
+
+    def test_are_log_events_with_json(self):
+        with served("--json") as process:
+            session = self.begin_session(json.loads(process.stdout.readline())["url"])
+            event = json.loads(process.stdout.readline())
+        self.assertEqual(event, {"event": "log", "level": "info", "message": f"session {session} begins, of local"})
 
 
 if __name__ == "__main__":
