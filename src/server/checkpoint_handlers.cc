@@ -2,6 +2,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "server/checkpoint_path.h"
@@ -341,6 +342,12 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
       });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(const auto path, co_await wait);
+  TINKER_LOG(call.service->options().logger,
+             info,
+             "checkpoint ",
+             path.to_string(),
+             " is a copy of ",
+             source.path().to_string());
   co_return CopyWeightsResponse{.tinker_path = path.to_string()};
 }
 

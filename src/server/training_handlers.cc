@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -110,6 +111,7 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   const auto& id = run->record.run_id;
   run->close(is_over("model", id, "was unloaded"));
   service->remove_run(id);
+  TINKER_LOG(service->options().logger, info, "run ", id, " is unloaded");
   TINKER_CO_TRY(std::string json, wire::encode_json(UnloadModelResponse{.model_id = id}));
   co_return EncodedResult{.body = std::move(json)};
 }

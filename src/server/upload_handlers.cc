@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "engine/checkpoint.h"
@@ -145,6 +146,7 @@ async::Task<> finish(std::shared_ptr<Service> service, std::string id, Upload up
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(co_await wait);
+  TINKER_LOG(service->options().logger, info, "checkpoint ", path.to_string(), " is uploaded");
   service->count(run, UsageRecord::Kind::checkpoint, 1);
   co_return Result<void>();
 }
