@@ -25,6 +25,8 @@ class HostileServer : public ::testing::Test {
  protected:
   HostileServer() : HostileServer(LocalServerLimits()) {}
   explicit HostileServer(const LocalServerLimits& limits) : server_(start(limits)) {}
+  explicit HostileServer(LocalServerOptions options)
+      : server_(LocalServer::start(std::move(options)).value()) {}
 
   static LocalServerOptions options() {
     return {.models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
