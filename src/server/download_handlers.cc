@@ -139,8 +139,10 @@ async::Task<Reply> stream(Call call,
 
 Result<std::string> signed_url(const Call& call, std::string_view target, Instant expires) {
   TINKER_TRY(const std::string link, call.service->access.sign_link(target, expires));
+  const std::string& front = call.service->options().public_url;
+  if (!front.empty()) return front + link;
   const auto host = call.header("host");
-  if (host.empty()) return call.service->options().base_url + link;
+  if (host.empty()) return bad_request("Host: expected the name that links begin with");
   return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, link);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "http/url.h"
 #include "server/browser_check.h"
 #include "server/check_options.h"
 #include "server/endpoints.h"
@@ -115,12 +116,19 @@ Result<void> Host::open(LocalServerOptions options) {
                                     .hub_cache = options.hub.cache,
                                     .logger = options.logger}));
   TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
+  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
       .limits = options.limits,
-      .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
+      .is_loopback = is_loopback,
+      .is_local = is_loopback && (options.public_url.empty() || is_local_url(options.public_url)),
       .logger = options.logger};
+  if (!options.public_url.empty()) {
+    TINKER_TRY(service.public_url, http::normalize_base_url(options.public_url));
+    TINKER_TRY(const auto url, http::Url::parse(service.public_url));
+    service.public_origin = url.origin();
+  }
   std::unique_ptr<Journals> journals;
   if (options.durable) {
     const JournalOptions kept = {.folder = data_dir_ / "journal",

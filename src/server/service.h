@@ -40,8 +40,10 @@ struct ServiceOptions {
   Flags flags = {};
   std::chrono::nanoseconds session_timeout = std::chrono::minutes(5);
   LocalServerLimits limits = {};
-  bool is_loopback = true;
-  std::string base_url = {};  ///< What signed links begin with where a request names no host.
+  bool is_loopback = true;         ///< It listens there; a proxy may lead others to it.
+  bool is_local = true;            ///< Nobody but this machine reaches it.
+  std::string public_url = {};     ///< What signed links begin with; empty: as the request says.
+  std::string public_origin = {};  ///< Its scheme, host and port.
   Logger logger = {};
 };
 
