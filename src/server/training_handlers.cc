@@ -17,7 +17,8 @@ namespace tinker::server {
 
 namespace {
 
-constexpr std::string_view kPass = "forward_backward";  // "forward" is one of these
+constexpr std::string_view kPass = "forward_backward";  // also of a forward pass that is accepted
+constexpr std::string_view kForward = "forward";        // of one that is refused
 // Results of at least so many values are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 
@@ -248,7 +249,7 @@ async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request)
   if (!request.forward_only) {
     auto refusing = refuse_in_order(
         std::move(call),
-        kPass,
+        kForward,  // done again, it is refused again
         {.model_id = std::move(request.model_id), .seq_id = request.seq_id},
         bad_request("forward: expected a request for a forward pass, with forward_input"));
     co_return co_await std::move(refusing);
@@ -280,8 +281,9 @@ async::Task<UntypedApiFuture> refuse_in_order(Call call,
   if (!found.ok()) co_return why;  // there is no order to have a place in
   const auto run = *found;
   run->record.last_request_at = call.service->now();
+  const bool is_pass = type == kPass || type == kForward;
   LiveRun::Operation operation = {
-      .kind = type == kPass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
+      .kind = is_pass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
       .seq_id = number.seq_id,
       .type = std::string(type),
       .payload_hash = call.payload_hash,

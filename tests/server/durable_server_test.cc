@@ -12,11 +12,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
+#include "wire/json.h"
 
 namespace tinker::durable_server_test {
 namespace {
@@ -52,6 +54,21 @@ class DurableServer : public ::testing::Test {
   }
   static std::vector<Datum> batch() {
     return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
+  }
+  [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
+    return testing::RawHttp(server_->port())
+        .ask("POST",
+             base::concat("/api/v1/", path),
+             body,
+             "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
+  }
+  /// What became of an operation.
+  [[nodiscard]] std::string outcome(std::string_view request_id) const {
+    testing::RawResponse answer;
+    do {
+      answer = post("retrieve_future", base::concat(R"({"request_id":")", request_id, "\"}"));
+    } while (answer.status == 408);
+    return answer.body;
   }
   /// The losses of so many steps.
   static std::vector<double> train(const TrainingClient& trainer, int steps) {
@@ -150,11 +167,8 @@ TEST_F(DurableServer, DoesGradientsAgainThatNoStepHasUsed) {
 TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10.17
   const auto trainer = new_run(connect());
   const auto ask = [&](const std::string& rest) {
-    return testing::RawHttp(server_->port())
-        .ask("POST",
-             "/api/v1/optim_step",
-             R"({"model_id":")" + trainer.model_id() + R"(","seq_id":1)" + rest + "}",
-             "X-API-Key: tml-local-test\r\n");
+    return post("optim_step",
+                R"({"model_id":")" + trainer.model_id() + R"(","seq_id":1)" + rest + "}");
   };
   const auto accepted = ask("");
   ASSERT_EQ(accepted.status, 200) << accepted.body;
@@ -163,6 +177,20 @@ TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10
 
   EXPECT_EQ(ask("").body, accepted.body);
   EXPECT_THAT(ask(R"(,"adam_params":{})").body, HasSubstr("seq_id 1 "));
+}
+
+TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
+  const auto trainer = new_run(connect());
+  const ForwardBackwardRequest request = {
+      .model_id = trainer.model_id(), .seq_id = 1, .data = batch()};
+  const auto accepted = post("forward", wire::encode_json(request).value());
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+  const auto id = wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id;
+  ASSERT_THAT(outcome(id), HasSubstr("expected a request for a forward pass"));
+
+  start_again();
+
+  EXPECT_THAT(outcome(id), HasSubstr("expected a request for a forward pass"));
 }
 
 TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
