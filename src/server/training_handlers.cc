@@ -307,12 +307,13 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
     auto waiting = answer_when_journalled(log, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  // A loss of an earlier life was within the limit of that life.
+  const std::size_t most = call.service->options().limits.losses;
+  if (session->formulas.size() >= most && !call.source.is_replay) {
+    co_return bad_request(base::concat("a session can have ", most, " custom losses"));
+  }
   if (log) log->append(record_of(call, request));
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
-  if (session->formulas.size() >= call.service->options().limits.losses) {
-    co_return bad_request(base::concat(
-        "a session can have ", call.service->options().limits.losses, " custom losses"));
-  }
   auto formula = loss::Formula::from_graph(
       std::move(request.name), std::move(request.inputs), std::move(request.graph));
   UntypedApiFuture answer = {.request_id = loss_id};

@@ -81,6 +81,14 @@ class DurableServer : public ::testing::Test {
     }
     return out;
   }
+  static loss::Formula log_likelihood(double weight) {
+    return loss::Formula::define("log_likelihood",
+                                 {{.name = "logprobs", .rank = 1}},
+                                 [weight](const loss::Inputs& in) {
+                                   return loss::Output(-weight * sum(in["logprobs"]));
+                                 })
+        .value();
+  }
   /// Those of a run that nothing disturbs.
   [[nodiscard]] std::vector<double> undisturbed(int steps) const {
     return train(new_run(connect()), steps);
@@ -210,18 +218,30 @@ TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
-  const auto formula = loss::Formula::define("mean_ll",
-                                             {{.name = "logprobs", .rank = 1}},
-                                             [](const loss::Inputs& in) {
-                                               return loss::Output(-sum(in["logprobs"]));
-                                             })
-                           .value();
-  const auto before = trainer.forward_backward_custom(batch(), formula).get();
-  ASSERT_THAT(before, IsOk());
+  const auto loss = service.create_custom_loss(log_likelihood(1.0)).get().value();
+  ASSERT_TRUE(loss.loss_id().has_value());
+  ASSERT_THAT(trainer.forward_backward_custom(batch(), loss).get(), IsOk());
 
   start_again();
 
-  EXPECT_THAT(trainer.forward_backward_custom(batch(), formula).get(), IsOk());
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), loss).get(), IsOk());
+}
+
+TEST_F(DurableServer, KeepsMoreLossesThanItAcceptsNow) {
+  options_.limits.losses = 2;
+  start_again();
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  const auto first = service.create_custom_loss(log_likelihood(1.0)).get().value();
+  const auto second = service.create_custom_loss(log_likelihood(2.0)).get().value();
+  ASSERT_THAT(service.create_custom_loss(log_likelihood(3.0)).get(),
+              IsError(ErrorCode::bad_request, HasSubstr("2 custom losses")));
+  options_.limits.losses = 1;
+
+  start_again();
+
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), first).get(), IsOk());
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), second).get(), IsOk());
 }
 
 TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunBeganWith) {
