@@ -175,8 +175,10 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
         });
   });
   thread_.join();
-  // What holds files and models goes now, not with the last handle.
+  // The data folder is released here, after the last write to it, even if handles are left.
   http_.reset();
+  service_->models.reset();  // ends with what the engines are writing
+  if (service_->journals) service_->journals->close();
   service_->disk.close();
   service_.reset();
   return {};
