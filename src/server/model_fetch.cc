@@ -199,6 +199,8 @@ Result<std::vector<std::string>> missing_of(const LocalServerOptions& options,
 }  // namespace
 
 Result<void> fetch_models(const LocalServerOptions& options) {
+  const auto is_of_hub = [](const ServedModel& model) { return hub_repository(model).has_value(); };
+  if (std::ranges::none_of(options.models, is_of_hub)) return {};  // who has no cache needs none
   TINKER_TRY(const auto settings, tokenizer::HubSettings::resolve(options.hub, {}));
   if (settings.is_offline) return {};  // what the cache lacks is refused when it is looked for
   TINKER_TRY(const auto missing, missing_of(options, settings));

@@ -101,6 +101,14 @@ TEST_F(ModelFetchTest, AServerFetchesNothingUnlessItIsAskedTo) {
   EXPECT_THAT(hub_->sent(), IsEmpty());
 }
 
+TEST_F(ModelFetchTest, AServerWithoutModelsOfAHubNeedsNoCache) {  // nor a HOME to have one in
+  auto local = options();
+  local.models = {{.name = "small", .source = files_.path("made")}};
+  local.hub = {.endpoint = "no URL"};
+
+  EXPECT_THAT(fetch_models(local), IsOk());
+}
+
 TEST_F(ModelFetchTest, NothingIsFetchedForAModelThatTheEngineCannotRun) {
   const std::string folder = "cache/models--Acme--Small/";
   files_.write(folder + "refs/main", kCommit);
