@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 
@@ -107,6 +108,13 @@ TEST_F(ModelFetchTest, AServerWithoutModelsOfAHubNeedsNoCache) {  // nor a HOME 
   local.hub = {.endpoint = "no URL"};
 
   EXPECT_THAT(fetch_models(local), IsOk());
+}
+
+TEST_F(ModelFetchTest, AnExceptionOfTheUserEndsTheFetch) {
+  auto throwing = options();
+  throwing.on_fetch = [](const FetchProgress&) { throw std::runtime_error("enough"); };
+
+  EXPECT_THAT(fetch_models(throwing), IsError(ErrorCode::internal, HasSubstr("enough")));
 }
 
 TEST_F(ModelFetchTest, NothingIsFetchedForAModelThatTheEngineCannotRun) {
