@@ -1,6 +1,8 @@
 #include "server/host.h"
 
+#include <algorithm>
 #include <future>
+#include <limits>
 #include <utility>
 
 #include "base/strings.h"
@@ -26,7 +28,8 @@ http::ServerOptions http_options(const LocalServerLimits& limits) {
   out.limits.request.head = {.max_bytes = limits.head_bytes, .max_fields = limits.head_fields};
   out.limits.request.max_target_bytes = limits.target_bytes;
   out.limits.max_body_bytes = limits.body_bytes;
-  out.limits.max_streams = static_cast<std::uint32_t>(limits.streams);
+  out.limits.max_streams = static_cast<std::uint32_t>(
+      std::min<std::size_t>(limits.streams, std::numeric_limits<std::uint32_t>::max()));
   out.limits.times.head = limits.head_time;
   out.limits.times.body = limits.body_time;
   out.limits.times.idle = limits.idle_time;
