@@ -128,7 +128,7 @@ void drop_old_weights(Service& service, Session& session, const std::string& new
   if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
     oldest->ephemeral.reset();
     oldest->is_dropped = true;
-    oldest->accepted.clear();  // a session may have thousands; repeats still find their results
+    oldest->accepted.clear();  // a session may have thousands; repeats find the futures
   }
   session.ephemeral.pop_front();
 }
