@@ -106,6 +106,7 @@ async::Task<EncodedResult> run_external_save(std::shared_ptr<Service> service,
     (void)co_await wait;
     co_return record.error();
   }
+  service->note_save(*record);
   TINKER_CO_TRY(std::string json,
                 wire::encode_json(SaveWeightsExternalResponseInternal{
                     .path = record->path().to_string(), .size_bytes = record->size_bytes}));

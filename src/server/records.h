@@ -88,7 +88,9 @@ struct CheckpointRecord {
   std::string folder = {};  ///< Below the store's folder of checkpoints; made by the store.
   FolderHold hold = {};     ///< Of a record that `Store::find_checkpoint` gave.
 
-  [[nodiscard]] TinkerPath path() const { return {run_id, kind, name}; }
+  [[nodiscard]] TinkerPath path() const {
+    return {.training_run_id = run_id, .kind = kind, .name = name};
+  }
 
   friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
 };

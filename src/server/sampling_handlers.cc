@@ -326,7 +326,8 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
     sampler->accepted.put(*number,
                           {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
   }
-  call.service->futures.open(std::move(spec));
+  const bool is_new = call.service->futures.open(std::move(spec));
+  if (!is_new) co_return answer;  // a repeat that the sampling session has forgotten
   auto task = run_sample(call.service, sampler, std::move(request), request_id);
   async::run_detached(
       call.service->loop(),

@@ -61,6 +61,7 @@ async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service,
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
+  service->note_save(record);
   service->count(run->record, UsageRecord::Kind::checkpoint, 1);
   co_return record;
 }
