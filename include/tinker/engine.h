@@ -124,6 +124,9 @@ class AdapterSnapshot {
  public:
   /// The base model.
   AdapterSnapshot() = default;
+  /// What its parameters take, with those that a run in training may still share; 0 for the base
+  /// model.
+  [[nodiscard]] std::size_t bytes() const noexcept;
 
  private:
   friend class Engine;

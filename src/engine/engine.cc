@@ -247,6 +247,10 @@ Future<SampleResponse> Engine::sample_async(ModelInput prompt,
       std::move(prompt), std::move(params), std::move(from), std::move(options), nullptr);
 }
 
+std::size_t AdapterSnapshot::bytes() const noexcept {
+  return adapter_ ? adapter_->bytes() : 0;
+}
+
 EngineQueue Engine::queue() const noexcept {
   return core_->queue();
 }
