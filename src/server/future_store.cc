@@ -103,8 +103,8 @@ FutureStore::~FutureStore() {
   table_->close();
 }
 
-void FutureStore::open(Spec spec) {
-  table_->open(std::move(spec));
+bool FutureStore::open(Spec spec) {
+  return table_->open(std::move(spec));
 }
 
 void FutureStore::finish(const std::string& request_id, Result<EncodedResult> outcome) {

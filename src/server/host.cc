@@ -1,9 +1,12 @@
 #include "server/host.h"
 
+#include <algorithm>
 #include <future>
+#include <limits>
 #include <utility>
 
 #include "base/strings.h"
+#include "http/url.h"
 #include "server/browser_check.h"
 #include "server/check_options.h"
 #include "server/endpoints.h"
@@ -26,7 +29,8 @@ http::ServerOptions http_options(const LocalServerLimits& limits) {
   out.limits.request.head = {.max_bytes = limits.head_bytes, .max_fields = limits.head_fields};
   out.limits.request.max_target_bytes = limits.target_bytes;
   out.limits.max_body_bytes = limits.body_bytes;
-  out.limits.max_streams = static_cast<std::uint32_t>(limits.streams);
+  out.limits.max_streams = static_cast<std::uint32_t>(
+      std::min<std::size_t>(limits.streams, std::numeric_limits<std::uint32_t>::max()));
   out.limits.times.head = limits.head_time;
   out.limits.times.body = limits.body_time;
   out.limits.times.idle = limits.idle_time;
@@ -115,12 +119,19 @@ Result<void> Host::open(LocalServerOptions options) {
                                     .hub_cache = options.hub.cache,
                                     .logger = options.logger}));
   TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
+  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
       .limits = options.limits,
-      .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
+      .is_loopback = is_loopback,
+      .is_local = is_loopback && (options.public_url.empty() || is_local_url(options.public_url)),
       .logger = options.logger};
+  if (!options.public_url.empty()) {
+    TINKER_TRY(service.public_url, http::normalize_base_url(options.public_url));
+    TINKER_TRY(const auto url, http::Url::parse(service.public_url));
+    service.public_origin = url.origin();
+  }
   std::unique_ptr<Journals> journals;
   if (options.durable) {
     const JournalOptions kept = {.folder = data_dir_ / "journal",
@@ -165,7 +176,7 @@ Result<void> Host::listen(const LocalServerOptions& options) {
 }
 
 Result<void> Host::stop(std::chrono::nanoseconds limit) {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable()) return {};
   loop_->post([loop = loop_, service = service_, http = http_, limit] {
     auto task = wind_down(service, http, limit);
@@ -175,15 +186,17 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
         });
   });
   thread_.join();
-  // What holds files and models goes now, not with the last handle.
+  // The data folder is released here, after the last write to it, even if handles are left.
   http_.reset();
+  service_->models.reset();  // ends with what the engines are writing
+  if (service_->journals) service_->journals->close();
   service_->disk.close();
   service_.reset();
   return {};
 }
 
 Result<void> Host::reload_certificates() {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable())
     return Error{.code = ErrorCode::closed, .message = "the server has stopped"};
   std::promise<Result<void>> done;

@@ -36,6 +36,8 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
                                std::vector<std::int64_t> numbers,
                                Engine engine) {
   const auto& record = run->record;
+  auto search = service->sessions.find_open(record.session_id, record.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
   for (const auto number : numbers) {
     auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
     auto wait = async::until(std::move(loading));
@@ -50,7 +52,7 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
                              .session_id = record.session_id,
                              .owner = record.owner,
                              .base_model = record.base_model};
-    const auto restored = service->samplers.add(std::move(sampler), run->scope());
+    const auto restored = service->samplers.add(std::move(sampler), session);
     restored->ephemeral = *std::move(snapshot);
     service->revive(*restored);
   }

@@ -225,7 +225,7 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   auto search = sessions.find_open(record->session_id, owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
-  auto sampler = samplers.add(*std::move(record), session->scope);
+  auto sampler = samplers.add(*std::move(record), session);
   revive(*sampler);
   co_return sampler;
 }
@@ -279,6 +279,16 @@ async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
   TINKER_CO_TRY(auto snapshot, co_await wait);
   adapters.put(record.folder, snapshot);
   co_return snapshot;
+}
+
+void Service::count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count) {
+  usage.add({.hour = now(),
+             .owner = run.owner,
+             .session_id = run.session_id,
+             .project_id = run.project_id,
+             .base_model = run.base_model,
+             .kind = kind,
+             .count = count});
 }
 
 void Service::audit(const Caller& caller, std::string event, StringMap details) {

@@ -40,8 +40,10 @@ struct ServiceOptions {
   Flags flags = {};
   std::chrono::nanoseconds session_timeout = std::chrono::minutes(5);
   LocalServerLimits limits = {};
-  bool is_loopback = true;
-  std::string base_url = {};  ///< What signed links begin with where a request names no host.
+  bool is_loopback = true;         ///< It listens there; a proxy may lead others to it.
+  bool is_local = true;            ///< Nobody but this machine reaches it.
+  std::string public_url = {};     ///< What signed links begin with; empty: as the request says.
+  std::string public_origin = {};  ///< Its scheme, host and port.
   Logger logger = {};
 };
 
@@ -141,6 +143,8 @@ class Service : public std::enable_shared_from_this<Service> {
   /// Its adapter, from the cache or from the disk.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
+  /// Adds what was done for a run to its owner's usage.
+  void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   /// Writes it into the audit log and, for whoever watches the server, into its log.
   void audit(const Caller& caller, std::string event, StringMap details);
   /// For whoever watches the server: lines of its log.
