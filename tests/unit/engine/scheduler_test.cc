@@ -126,8 +126,8 @@ TEST_F(SchedulerTest, CountsNothingThatWasStopped) {
   stop.request_stop();
   gate.set_value();
   EXPECT_THAT(first.get(), IsOk());
-  EXPECT_THAT(stopped.get(), IsError(ErrorCode::cancelled));
-  EXPECT_THAT(drawn.get(), IsError(ErrorCode::cancelled));
+  EXPECT_THAT(stopped.get(), IsError(ErrorCode::cancelled, HasSubstr("was asked to stop")));
+  EXPECT_THAT(drawn.get(), IsError(ErrorCode::cancelled, HasSubstr("was asked to stop")));
 
   EXPECT_EQ(scheduler->queue().training_calls, 0U);
   EXPECT_EQ(scheduler->queue().samples, 0U);
