@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/scope.h"
 #include "async/task.h"
@@ -82,6 +83,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
+  /// Why one of its operations, which has no result yet, waits.
+  [[nodiscard]] StillPending why_pending(std::string_view request_id,
+                                         const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
@@ -107,6 +111,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
+  std::deque<std::string> started_ = {};             // ids of those that have not ended
 };
 
 /// The number behind that of a request, if it has one.
