@@ -11,7 +11,6 @@ namespace tinker::server {
 namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::seconds(5);
-constexpr auto kSweepPeriod = std::chrono::seconds(30);
 constexpr auto kUsagePeriod = std::chrono::seconds(10);
 
 /// A task that nobody waits for; its failure is a line in the log.
@@ -100,7 +99,7 @@ Service::~Service() = default;
 
 void Service::start() {
   every(kExpiryPeriod, &Service::expire_sessions);
-  every(kSweepPeriod, &Service::sweep_checkpoints);
+  every(options_.limits.sweep_time, &Service::sweep_checkpoints);
   every(kUsagePeriod, &Service::write_usage);
 }
 
