@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/serve_output.h"
 #include "server/check_options.h"
+#include "server/engine_facts.h"
 #include "server/key_file.h"
 #include "server/limits.h"
 #include "server/model_fetch.h"
@@ -176,12 +177,13 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   TINKER_TRY(server::check_options(prepared));
   TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
   const sigset_t signals = wanted_signals();   // before any thread of the server starts
-  const auto models = prepared.models;
   const auto drain_time = prepared.limits.drain_time;
-  const bool has_keys = !prepared.keys.empty();
+  TINKER_TRY(const auto engine, server::engine_facts(prepared));
+  const ServeOutput::Setup setup = {
+      .models = prepared.models, .engine = engine, .has_keys = !prepared.keys.empty()};
   const bool is_in_clear = server::is_in_clear(prepared);
   TINKER_TRY(const auto server, LocalServer::start(std::move(prepared)));
-  output.ready(server, models, has_keys);
+  output.ready(server, setup);
   if (is_in_clear) {
     output.line("warning",
                 "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "

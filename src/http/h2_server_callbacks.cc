@@ -1,5 +1,7 @@
 // What nghttp2's calls mean for a server's session, and what they are given to.
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -105,7 +107,8 @@ void H2ServerSession::begin_session() {
       {.settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, .value = limits_.max_streams},
       {.settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, .value = kStreamWindow},
       {.settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
-       .value = static_cast<std::uint32_t>(limits_.request.head.max_bytes)},
+       .value = static_cast<std::uint32_t>(std::min<std::size_t>(
+           limits_.request.head.max_bytes, std::numeric_limits<std::uint32_t>::max()))},
   }};
   const auto set_options = [](nghttp2_option* option) {
     nghttp2_option_set_no_auto_window_update(option, 1);

@@ -134,6 +134,7 @@ Result<void> DataFolder::read_or_make_secret() {
 }
 
 void DataFolder::remove_checkpoint(std::string_view name) const noexcept {
+  if (name.empty()) return;  // that would be the folder of all
   std::error_code ignored;
   fs::remove_all(checkpoints() / name, ignored);
 }

@@ -33,7 +33,8 @@ class DataFolder {
   DataFolder& operator=(DataFolder&&) = delete;
   ~DataFolder();
 
-  /// Removes a checkpoint's folder. What cannot be removed is an orphan, for the next open.
+  /// Removes a checkpoint's folder; does nothing for an empty name. What cannot be removed is an
+  /// orphan, for the next open.
   void remove_checkpoint(std::string_view name) const noexcept;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }

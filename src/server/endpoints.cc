@@ -453,7 +453,13 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
   if (found.endpoint->is_work && service->is_draining()) {
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
-  TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  auto checked = check_caller(*service, request, found.endpoint->gate);
+  if (!checked.ok()) {
+    if (checked.error().code == ErrorCode::unauthenticated)
+      service->note_refused_key(request.peer());
+    co_return std::move(checked).error();
+  }
+  Caller caller = *std::move(checked);
   if (found.endpoint->is_streamed) {
     auto handling = found.endpoint->handle({.service = service,
                                             .request = request,

@@ -16,7 +16,8 @@ constexpr std::size_t kMostCompletions = 10'000;  // of one answer; the next one
 PollAnswer answer(const FutureTable::Entry& entry,
                   bool allow_metadata_only,
                   const FutureLimits& limits) {
-  if (entry.pending) return StillPending{entry.pending->state, entry.pending->reason};
+  if (entry.pending)
+    return StillPending{.state = entry.pending->state, .reason = entry.pending->reason};
   const auto& outcome = *entry.outcome;
   if (!outcome.ok()) return outcome.error();
   const std::size_t bytes = outcome->body.size();
@@ -97,8 +98,8 @@ FutureStore::~FutureStore() {
   table_->close();
 }
 
-void FutureStore::open(Spec spec) {
-  table_->open(std::move(spec));
+bool FutureStore::open(Spec spec) {
+  return table_->open(std::move(spec));
 }
 
 void FutureStore::finish(const std::string& request_id, Result<EncodedResult> outcome) {

@@ -78,8 +78,9 @@ class FutureStore {
   FutureStore(const FutureStore&) = delete;
   FutureStore& operator=(const FutureStore&) = delete;
 
-  /// Nothing happens if the id is in use. One that has expired may be used again.
-  void open(Spec spec);
+  /// Whether the id was new: nothing happens if it is in use. One that has expired may be used
+  /// again.
+  bool open(Spec spec);
   /// The first outcome counts. Ids that are unknown, or were given up, are ignored.
   void finish(const std::string& request_id, Result<EncodedResult> outcome);
   /// Why it waits, for polls that are answered while it does.

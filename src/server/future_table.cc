@@ -29,8 +29,8 @@ FutureTable::FutureTable(std::shared_ptr<async::EventLoop> loop, FutureLimits li
       last_cursor_(first_cursor(loop_->clock())),
       expired_(limits.max_expired_ids) {}
 
-void FutureTable::open(FutureStore::Spec spec) {
-  if (find(spec.request_id) != nullptr) return;
+bool FutureTable::open(FutureStore::Spec spec) {
+  if (find(spec.request_id) != nullptr) return false;
   expired_.remove(spec.request_id);
   std::shared_ptr<Target> announcer;
   if (spec.target) {
@@ -45,6 +45,7 @@ void FutureTable::open(FutureStore::Spec spec) {
                       .target = std::move(announcer),
                       .pending = std::move(waiting)});
   by_id_.emplace(pending_.back().id, std::prev(pending_.end()));
+  return true;
 }
 
 void FutureTable::finish(std::string_view id, Result<EncodedResult> outcome) {

@@ -76,7 +76,7 @@ class FutureTable {
   FutureTable& operator=(const FutureTable&) = delete;
   ~FutureTable() { close(); }
 
-  void open(FutureStore::Spec spec);
+  bool open(FutureStore::Spec spec);
   void finish(std::string_view id, Result<EncodedResult> outcome);
   void delivered(std::string_view id);
   /// The client reports that it has the result (PROTOCOL 9.38 rule 5). The event goes, too, if the

@@ -1,6 +1,8 @@
 #include "server/host.h"
 
+#include <algorithm>
 #include <future>
+#include <limits>
 #include <utility>
 
 #include "base/strings.h"
@@ -27,7 +29,8 @@ http::ServerOptions http_options(const LocalServerLimits& limits) {
   out.limits.request.head = {.max_bytes = limits.head_bytes, .max_fields = limits.head_fields};
   out.limits.request.max_target_bytes = limits.target_bytes;
   out.limits.max_body_bytes = limits.body_bytes;
-  out.limits.max_streams = static_cast<std::uint32_t>(limits.streams);
+  out.limits.max_streams = static_cast<std::uint32_t>(
+      std::min<std::size_t>(limits.streams, std::numeric_limits<std::uint32_t>::max()));
   out.limits.times.head = limits.head_time;
   out.limits.times.body = limits.body_time;
   out.limits.times.idle = limits.idle_time;
@@ -173,7 +176,7 @@ Result<void> Host::listen(const LocalServerOptions& options) {
 }
 
 Result<void> Host::stop(std::chrono::nanoseconds limit) {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable()) return {};
   loop_->post([loop = loop_, service = service_, http = http_, limit] {
     auto task = wind_down(service, http, limit);
@@ -183,15 +186,17 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
         });
   });
   thread_.join();
-  // What holds files and models goes now, not with the last handle.
+  // The data folder is released here, after the last write to it, even if handles are left.
   http_.reset();
+  service_->models.reset();  // ends with what the engines are writing
+  if (service_->journals) service_->journals->close();
   service_->disk.close();
   service_.reset();
   return {};
 }
 
 Result<void> Host::reload_certificates() {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable())
     return Error{.code = ErrorCode::closed, .message = "the server has stopped"};
   std::promise<Result<void>> done;

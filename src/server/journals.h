@@ -27,6 +27,8 @@ class Journals {
   void resume_session(const std::string& session_id, JournalFile file);
   /// Removes all of a session that is over.
   void forget(const std::string& session_id);
+  /// Waits for all that is being written. The loop must have stopped: nothing may come after that.
+  void close() { thread_->wait_idle(); }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return options_.folder; }
 
  private:

@@ -12,6 +12,7 @@
 #include "engine/model_files.h"
 #include "formats/mapped_file.h"
 #include "server/model_source.h"
+#include "tinker/future.h"
 #include "tinker/runtime.h"
 #include "tokenizer/hub_core.h"
 
@@ -95,22 +96,30 @@ struct Fetch {
     const auto found = listing.files.find(name);
     return found == listing.files.end() ? 0 : found->second;
   }
-  void tell(std::uint64_t bytes) const {
-    if (on_fetch && total_bytes > 0) {
+  [[nodiscard]] Result<void> tell(std::uint64_t bytes) const {
+    if (!on_fetch || total_bytes == 0) return {};
+    try {
       on_fetch({.model = repository, .bytes = bytes, .total_bytes = total_bytes});
+      return {};
+    } catch (...) {
+      Error error = detail::error_from_current_exception("on_fetch threw");
+      error.code = ErrorCode::internal;
+      return error;
     }
   }
 };
 
 /// Where a file is in the cache, after it came.
 Task<std::string> bring(std::shared_ptr<Fetch> fetch, std::string name) {
-  auto finding = fetch->core->file(fetch->path_of(name), [fetch](std::uint64_t bytes_of_file) {
+  const auto tell = [fetch](std::uint64_t bytes_of_file) -> Result<void> {
     const auto bytes = fetch->done_bytes + bytes_of_file;
-    if (bytes < fetch->total_bytes) fetch->tell(bytes);  // all of it is there when it is checked
-  });
+    if (bytes >= fetch->total_bytes) return {};  // all of it is there when it is checked
+    return fetch->tell(bytes);
+  };
+  auto finding = fetch->core->file(fetch->path_of(name), tell);
   TINKER_CO_TRY(auto path, co_await std::move(finding));
   fetch->done_bytes += fetch->size_of(name);
-  fetch->tell(fetch->done_bytes);
+  TINKER_CO_TRY(fetch->tell(fetch->done_bytes));
   co_return std::move(path);
 }
 
@@ -199,6 +208,8 @@ Result<std::vector<std::string>> missing_of(const LocalServerOptions& options,
 }  // namespace
 
 Result<void> fetch_models(const LocalServerOptions& options) {
+  const auto is_of_hub = [](const ServedModel& model) { return hub_repository(model).has_value(); };
+  if (std::ranges::none_of(options.models, is_of_hub)) return {};  // who has no cache needs none
   TINKER_TRY(const auto settings, tokenizer::HubSettings::resolve(options.hub, {}));
   if (settings.is_offline) return {};  // what the cache lacks is refused when it is looked for
   TINKER_TRY(const auto missing, missing_of(options, settings));

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -17,7 +18,8 @@ namespace tinker::server {
 
 namespace {
 
-constexpr std::string_view kPass = "forward_backward";  // "forward" is one of these
+constexpr std::string_view kPass = "forward_backward";  // also of a forward pass that is accepted
+constexpr std::string_view kForward = "forward";        // of one that is refused
 // Results of at least so many values are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 
@@ -89,13 +91,7 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config)));
   auto wait = async::until(std::move(passing));
   TINKER_CO_TRY(auto output, co_await wait);
-  service->usage.add({.hour = service->now(),
-                      .owner = run->record.owner,
-                      .session_id = run->record.session_id,
-                      .project_id = run->record.project_id,
-                      .base_model = run->record.base_model,
-                      .kind = UsageRecord::Kind::training,
-                      .count = static_cast<std::int64_t>(tokens)});
+  service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
   auto encoding = encode_large(service, std::move(output), tokens);
   co_return co_await std::move(encoding);
 }
@@ -116,6 +112,7 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   const auto& id = run->record.run_id;
   run->close(is_over("model", id, "was unloaded"));
   service->remove_run(id);
+  TINKER_LOG(service->options().logger, info, "run ", id, " is unloaded");
   TINKER_CO_TRY(std::string json, wire::encode_json(UnloadModelResponse{.model_id = id}));
   co_return EncodedResult{.body = std::move(json)};
 }
@@ -248,7 +245,7 @@ async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request)
   if (!request.forward_only) {
     auto refusing = refuse_in_order(
         std::move(call),
-        kPass,
+        kForward,  // done again, it is refused again
         {.model_id = std::move(request.model_id), .seq_id = request.seq_id},
         bad_request("forward: expected a request for a forward pass, with forward_input"));
     co_return co_await std::move(refusing);
@@ -280,8 +277,9 @@ async::Task<UntypedApiFuture> refuse_in_order(Call call,
   if (!found.ok()) co_return why;  // there is no order to have a place in
   const auto run = *found;
   run->record.last_request_at = call.service->now();
+  const bool is_pass = type == kPass || type == kForward;
   LiveRun::Operation operation = {
-      .kind = type == kPass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
+      .kind = is_pass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
       .seq_id = number.seq_id,
       .type = std::string(type),
       .payload_hash = call.payload_hash,
@@ -305,12 +303,13 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
     auto waiting = answer_when_journalled(log, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  // A loss of an earlier life was within the limit of that life.
+  const std::size_t most = call.service->options().limits.losses;
+  if (session->formulas.size() >= most && !call.source.is_replay) {
+    co_return bad_request(base::concat("a session can have ", most, " custom losses"));
+  }
   if (log) log->append(record_of(call, request));
   const std::string loss_id = base::concat(request.session_id, ":loss:", number);
-  if (session->formulas.size() >= call.service->options().limits.losses) {
-    co_return bad_request(base::concat(
-        "a session can have ", call.service->options().limits.losses, " custom losses"));
-  }
   auto formula = loss::Formula::from_graph(
       std::move(request.name), std::move(request.inputs), std::move(request.graph));
   UntypedApiFuture answer = {.request_id = loss_id};

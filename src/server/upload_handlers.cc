@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "engine/checkpoint.h"
@@ -52,8 +53,8 @@ Result<CheckpointPlace> make_folder(Store& store) {
                .message = base::concat("make ", place.folder.string(), ": ", error.message())};
 }
 
-/// Finds a place for an upload that has its entry. Also when the client goes away: what has no
-/// entry is not removed before the server is started again.
+/// Makes the folder of an upload that has its entry. Goes on when the client disconnects: only the
+/// folders of entries are removed before the server starts again.
 async::Task<> open_upload(std::shared_ptr<Service> service, std::string id) {
   auto made = service->disk.run([](Store& store) { return make_folder(store); });
   auto wait = async::until(std::move(made));
@@ -78,17 +79,31 @@ std::string describe(const LoraConfig& lora) {
                       flag(lora.train_attn));
 }
 
-/// Makes a checkpoint of the files of `folder`, if they are an adapter of the model and as the
-/// client said. Blocks.
-Result<void> complete(const std::filesystem::path& folder,
-                      const engine::ModelConfig& model,
-                      const LoraConfig& said) {
+/// Gives the files of `from` a second name in `to`: who still sends one cannot change what is
+/// there, and `from` keeps them for another try. Blocks.
+Result<void> take_files(const std::filesystem::path& from, const std::filesystem::path& to) {
   for (const auto name : kUploadFiles) {
     std::error_code error;
-    if (!std::filesystem::is_regular_file(folder / name, error)) {
+    std::filesystem::create_hard_link(from / name, to / name, error);
+    if (error == std::errc::no_such_file_or_directory) {
       return bad_request(base::concat(name, " was not uploaded"));
     }
+    if (error) std::filesystem::copy_file(from / name, to / name, error);  // no such links here
+    if (error) {
+      return Error{.code = ErrorCode::io_error,
+                   .message = base::concat("link ", (to / name).string(), ": ", error.message())};
+    }
   }
+  return {};
+}
+
+/// Makes a checkpoint in `folder` of the files of `from`, if they are an adapter of the model and
+/// as the client said. Blocks.
+Result<void> complete(const std::filesystem::path& from,
+                      const std::filesystem::path& folder,
+                      const engine::ModelConfig& model,
+                      const LoraConfig& said) {
+  TINKER_TRY(take_files(from, folder));
   TINKER_TRY(auto mark, base::AtomicFile::create((folder / "checkpoint_complete").string()));
   TINKER_TRY(mark.commit());
   TINKER_TRY(const auto checkpoint,
@@ -108,29 +123,30 @@ Result<void> complete(const std::filesystem::path& folder,
   return base::sync_folder(folder.string());
 }
 
-/// The files get another place first: who still sends one cannot change what was checked.
-Result<CheckpointPlace> take_away(Store& store, const CheckpointPlace& from) {
-  TINKER_TRY(auto place, store.begin_checkpoint());
-  TINKER_TRY(base::move_to_new_name(from.folder.string(), place.folder.string()));
-  return place;
+void drop_folder(Service& service, CheckpointPlace place) {
+  auto dropped = service.disk.run([place = std::move(place)](Store& store) -> Result<void> {
+    store.abandon_checkpoint(place);
+    return {};
+  });
+  (void)std::move(dropped).then([](const Result<void>&) {});
 }
 
+/// Whatever fails, the upload keeps its files for another try.
 async::Task<> finish(std::shared_ptr<Service> service, std::string id, Upload upload) {
   const RunRecord& run = upload.run;
   TINKER_CO_TRY(const auto* const config, service->models->config(run.base_model));
-  auto moved =
-      service->disk.run([from = upload.place](Store& store) { return take_away(store, from); });
-  auto moving = async::until(std::move(moved));
-  TINKER_CO_TRY(const auto place, co_await moving);
-  auto completed = service->work([service, config, place, upload]() -> Result<void> {
-    auto done = complete(place.folder, *config, upload.run.lora);
-    if (done.ok()) return done;
-    TINKER_TRY(base::move_to_new_name(place.folder.string(), upload.place.folder.string()));
-    return done;
-  });
+  auto made = service->disk.run([](Store& store) { return make_folder(store); });
+  auto making = async::until(std::move(made));
+  TINKER_CO_TRY(const auto place, co_await making);
+  auto completed = service->work(
+      [from = upload.place.folder, to = place.folder, model = *config, lora = run.lora] {
+        return complete(from, to, model, lora);
+      });
   auto completing = async::until(std::move(completed));
-  TINKER_CO_TRY(co_await completing);
-  service->uploads.remove(id);
+  if (const auto done = co_await completing; !done.ok()) {
+    drop_folder(*service, place);
+    co_return done;
+  }
   const TinkerPath path = path_of_upload(id);
   const CheckpointRecord record = {.run_id = path.training_run_id,
                                    .kind = path.kind,
@@ -145,21 +161,40 @@ async::Task<> finish(std::shared_ptr<Service> service, std::string id, Upload up
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(co_await wait);
-  service->usage.add({.hour = service->now(),
-                      .owner = run.owner,
-                      .project_id = run.project_id,
-                      .base_model = run.base_model,
-                      .kind = UsageRecord::Kind::checkpoint,
-                      .count = 1});
+  service->uploads.remove(id);
+  drop_folder(*service, upload.place);
+  TINKER_LOG(service->options().logger, info, "checkpoint ", path.to_string(), " is uploaded");
+  service->count(run, UsageRecord::Kind::checkpoint, 1);
   co_return Result<void>();
 }
 
-/// Also when the client goes away: it will ask again.
+/// Goes on when the client disconnects, because the client repeats the call.
 async::Task<> finish_once(std::shared_ptr<Service> service, std::string id, Upload upload) {
   auto finishing = finish(service, id, std::move(upload));
   const auto done = co_await std::move(finishing);
   if (auto* const left = service->uploads.find(id)) left->is_finishing = false;
   co_return done;
+}
+
+using UploadFile = std::shared_ptr<base::AtomicFile>;
+
+/// Writes the body of the request to `file`, and gives that its name.
+async::Task<> receive_file(Call call, UploadFile file) {
+  const auto& service = call.service;
+  const std::size_t most = service->options().limits.upload_bytes;
+  for (std::size_t left = most;;) {
+    auto next = call.request.read();
+    TINKER_CO_TRY(std::string piece, co_await next);
+    if (piece.empty()) break;
+    if (piece.size() > left) co_return too_large(call.args[1], most);
+    left -= piece.size();
+    auto written = service->work([file, piece = std::move(piece)] { return file->write(piece); });
+    auto writing = async::until(std::move(written));
+    TINKER_CO_TRY(co_await writing);
+  }
+  auto committed = service->work([file] { return file->commit(); });
+  auto committing = async::until(std::move(committed));
+  co_return co_await committing;
 }
 
 }  // namespace
@@ -204,27 +239,20 @@ async::Task<> upload_file(Call call) {
   }
   const std::size_t most = service->options().limits.upload_bytes;
   if (call.request.content_length().value_or(0) > most) co_return too_large(name, most);
-  auto opened = service->work(
-      [path =
-           (upload->place.folder / name).string()]() -> Result<std::shared_ptr<base::AtomicFile>> {
+  auto opened =
+      service->work([path = (upload->place.folder / name).string()]() -> Result<UploadFile> {
         TINKER_TRY(auto file, base::AtomicFile::create(path));
         return std::make_shared<base::AtomicFile>(std::move(file));
       });
   auto opening = async::until(std::move(opened));
-  TINKER_CO_TRY(const auto file, co_await opening);
-  for (std::size_t left = most;;) {
-    auto next = call.request.read();
-    TINKER_CO_TRY(std::string piece, co_await next);
-    if (piece.empty()) break;
-    if (piece.size() > left) co_return too_large(name, most);
-    left -= piece.size();
-    auto written = service->work([file, piece = std::move(piece)] { return file->write(piece); });
-    auto writing = async::until(std::move(written));
-    TINKER_CO_TRY(co_await writing);
+  TINKER_CO_TRY(auto file, co_await opening);
+  auto receiving = receive_file(call, file);
+  auto received = co_await std::move(receiving);
+  // What came of a file that is not complete is removed with it: that takes too long for the loop.
+  if (!received.ok()) {
+    (void)service->work([file = std::move(file)]() -> Result<void> { return {}; });
   }
-  auto committed = service->work([file] { return file->commit(); });
-  auto committing = async::until(std::move(committed));
-  co_return co_await committing;
+  co_return received;
 }
 
 async::Task<ExternalWeightsUploadFinishResponse> upload_finish(

@@ -25,7 +25,8 @@ std::vector<CheckpointPlace> Uploads::take_expired(Instant now) {
   std::vector<CheckpointPlace> out;
   std::erase_if(by_id_, [&](const auto& entry) {
     const Upload& upload = entry.second;
-    if (upload.is_finishing || upload.expires > now) return false;
+    const bool has_place = !upload.place.name.empty();
+    if (!has_place || upload.is_finishing || upload.expires > now) return false;
     out.push_back(upload.place);
     return true;
   });

@@ -19,8 +19,8 @@ inline constexpr std::array<std::string_view, 2> kUploadFiles = {"adapter_config
 
 /// An adapter that a client sends file by file (PROTOCOL 14).
 struct Upload {
-  RunRecord run = {};  ///< That it will be, with its checkpoint.
-  CheckpointPlace place = {};
+  RunRecord run = {};          ///< That it will be, with its checkpoint.
+  CheckpointPlace place = {};  ///< Of its files; empty until the disk has made the folder.
   Instant expires = {};
   bool is_finishing = false;
 };
@@ -37,7 +37,8 @@ class Uploads {
   /// Null when there is none; valid until the next change.
   [[nodiscard]] Upload* find(const std::string& id);
   void remove(const std::string& id) { by_id_.erase(id); }
-  /// Removes those that have expired; yields where their files are.
+  /// Removes those that have expired; yields where their files are. An upload without a place, or
+  /// one that is being finished, stays.
   std::vector<CheckpointPlace> take_expired(Instant now);
 
  private:

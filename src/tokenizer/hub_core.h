@@ -37,8 +37,8 @@ struct HubListing {
 /// From the answer of a hub's API. Fails with `invalid_response`.
 Result<HubListing> parse_hub_listing(std::string_view json);
 
-/// Is told how many bytes of a file are here, while it comes.
-using HubProgress = std::function<void(std::uint64_t)>;
+/// Is told how many bytes of a file are here, while it comes; its error ends the download.
+using HubProgress = std::function<Result<void>(std::uint64_t)>;
 
 /// A hub without its public face. Loop thread only.
 class HubCore : public std::enable_shared_from_this<HubCore> {

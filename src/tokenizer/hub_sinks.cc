@@ -19,7 +19,7 @@ Error unusable(std::string message) {
 BlobSink::BlobSink(const std::shared_ptr<async::RuntimeCore>& runtime,
                    std::shared_ptr<const IncompleteBlob> blob,
                    std::uint64_t have,
-                   std::function<void(std::uint64_t)> progress)
+                   std::function<Result<void>(std::uint64_t)> progress)
     : blob_(std::move(blob)),
       have_(have),
       progress_(std::move(progress)),
@@ -60,8 +60,7 @@ Result<void> BlobSink::write(std::string_view bytes) {
     return unusable("the hub sends more than it announced");
   }
   TINKER_TRY(writes_->add(bytes));
-  if (progress_) progress_(writes_->end());
-  return {};
+  return progress_ ? progress_(writes_->end()) : Result<void>();
 }
 
 Result<std::uint64_t> BlobSink::settle(const http::Response& response) {

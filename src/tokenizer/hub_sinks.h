@@ -38,7 +38,7 @@ class BlobSink final : public http::BodySink {
   BlobSink(const std::shared_ptr<async::RuntimeCore>& runtime,
            std::shared_ptr<const IncompleteBlob> blob,
            std::uint64_t have,
-           std::function<void(std::uint64_t)> progress);
+           std::function<Result<void>(std::uint64_t)> progress);
 
   Result<void> begin(const http::Response& head) override;
   Result<void> write(std::string_view bytes) override;
@@ -53,7 +53,7 @@ class BlobSink final : public http::BodySink {
  private:
   std::shared_ptr<const IncompleteBlob> blob_;
   std::uint64_t have_;
-  std::function<void(std::uint64_t)> progress_;
+  std::function<Result<void>(std::uint64_t)> progress_;
   bool has_begun_ = false;
   bool is_wanted_ = false;
   std::optional<std::uint64_t> end_ = {};  // nothing: until the answer ends

@@ -1,5 +1,4 @@
 // A disk that fails the server: read-only, full, with files that somebody cut short.
-#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,8 +10,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
+#include "support/full_disk.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "support/unprivileged.h"
@@ -23,6 +22,7 @@
 namespace tinker::disk_faults_test {
 namespace {
 
+using testing::FullDisk;
 using ::testing::HasSubstr;
 using testing::IsError;
 using testing::IsOk;
@@ -88,23 +88,6 @@ TEST_F(FailingDisk, ThatCutAFileShortSparesTheOtherCheckpoints) {
               IsError(ErrorCode::request_failed, HasSubstr("adapter_model.safetensors")));
   EXPECT_THAT(service.create_training_client_from_state_with_optimizer(whole).get(), IsOk());
 }
-
-/// While it lives, no file of this process grows beyond a size.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit full = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &full);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-  ~FullDisk() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_ = {};
-};
 
 /// Runs that survive the server, of whose logs one is much longer than the others.
 class FullDurableDisk : public FailingDisk {

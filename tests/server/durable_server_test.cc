@@ -1,22 +1,30 @@
 // A durable server that is started again on its data folder: the clients of its first life go on.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
+#include "base/file_descriptor.h"
+#include "base/strings.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
+#include "wire/json.h"
 
 namespace tinker::durable_server_test {
 namespace {
@@ -47,11 +55,30 @@ class DurableServer : public ::testing::Test {
                {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
         .value();
   }
+  [[nodiscard]] testing::RawResponse post(const std::string& path, const std::string& body) const {
+    return testing::RawHttp(server_->port())
+        .ask("POST", "/api/v1/" + path, body, "X-API-Key: tml-local-test\r\n");
+  }
   static TrainingClient new_run(const ServiceClient& service) {
     return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
   }
   static std::vector<Datum> batch() {
     return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
+  }
+  [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
+    return testing::RawHttp(server_->port())
+        .ask("POST",
+             base::concat("/api/v1/", path),
+             body,
+             "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
+  }
+  /// What became of an operation.
+  [[nodiscard]] std::string outcome(std::string_view request_id) const {
+    testing::RawResponse answer;
+    do {
+      answer = post("retrieve_future", base::concat(R"({"request_id":")", request_id, "\"}"));
+    } while (answer.status == 408);
+    return answer.body;
   }
   /// The losses of so many steps.
   static std::vector<double> train(const TrainingClient& trainer, int steps) {
@@ -63,6 +90,14 @@ class DurableServer : public ::testing::Test {
       update.get().value();
     }
     return out;
+  }
+  static loss::Formula log_likelihood(double weight) {
+    return loss::Formula::define("log_likelihood",
+                                 {{.name = "logprobs", .rank = 1}},
+                                 [weight](const loss::Inputs& in) {
+                                   return loss::Output(-weight * sum(in["logprobs"]));
+                                 })
+        .value();
   }
   /// Those of a run that nothing disturbs.
   [[nodiscard]] std::vector<double> undisturbed(int steps) const {
@@ -150,11 +185,8 @@ TEST_F(DurableServer, DoesGradientsAgainThatNoStepHasUsed) {
 TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10.17
   const auto trainer = new_run(connect());
   const auto ask = [&](const std::string& rest) {
-    return testing::RawHttp(server_->port())
-        .ask("POST",
-             "/api/v1/optim_step",
-             R"({"model_id":")" + trainer.model_id() + R"(","seq_id":1)" + rest + "}",
-             "X-API-Key: tml-local-test\r\n");
+    return post("optim_step",
+                R"({"model_id":")" + trainer.model_id() + R"(","seq_id":1)" + rest + "}");
   };
   const auto accepted = ask("");
   ASSERT_EQ(accepted.status, 200) << accepted.body;
@@ -163,6 +195,43 @@ TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10
 
   EXPECT_EQ(ask("").body, accepted.body);
   EXPECT_THAT(ask(R"(,"adam_params":{})").body, HasSubstr("seq_id 1 "));
+}
+
+TEST_F(DurableServer, RefusesNumbersOfSamplesThatItCannotJournal) {
+  const auto sampler = connect().create_sampling_client({.base_model = "tiny"}).get().value();
+  const std::string& id = sampler.sampling_session_id();
+  const auto ask = [&](const std::string& number) {
+    return post("asample",
+                R"({"sampling_session_id":")" + id + R"(","seq_id":)" + number +
+                    R"(,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                    R"("sampling_params":{"max_tokens":1}})");
+  };
+  const std::string highest = "9223372036854774783";
+
+  for (const std::string number :
+       {"-1", "-9223372036854775808", "9223372036854774784", "9223372036854775807"}) {
+    const auto refused = ask(number);
+    EXPECT_EQ(refused.status, 400) << number;
+    EXPECT_THAT(refused.body, HasSubstr("seq_id: expected 0 to " + highest + ", found " + number));
+  }
+  EXPECT_EQ(ask(highest).status, 200);
+  start_again();
+  EXPECT_EQ(post("retrieve_future", R"({"request_id":")" + id + ":" + highest + R"("})").status,
+            410);
+}
+
+TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
+  const auto trainer = new_run(connect());
+  const ForwardBackwardRequest request = {
+      .model_id = trainer.model_id(), .seq_id = 1, .data = batch()};
+  const auto accepted = post("forward", wire::encode_json(request).value());
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+  const auto id = wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id;
+  ASSERT_THAT(outcome(id), HasSubstr("expected a request for a forward pass"));
+
+  start_again();
+
+  EXPECT_THAT(outcome(id), HasSubstr("expected a request for a forward pass"));
 }
 
 TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
@@ -182,18 +251,30 @@ TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
-  const auto formula = loss::Formula::define("mean_ll",
-                                             {{.name = "logprobs", .rank = 1}},
-                                             [](const loss::Inputs& in) {
-                                               return loss::Output(-sum(in["logprobs"]));
-                                             })
-                           .value();
-  const auto before = trainer.forward_backward_custom(batch(), formula).get();
-  ASSERT_THAT(before, IsOk());
+  const auto loss = service.create_custom_loss(log_likelihood(1.0)).get().value();
+  ASSERT_TRUE(loss.loss_id().has_value());
+  ASSERT_THAT(trainer.forward_backward_custom(batch(), loss).get(), IsOk());
 
   start_again();
 
-  EXPECT_THAT(trainer.forward_backward_custom(batch(), formula).get(), IsOk());
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), loss).get(), IsOk());
+}
+
+TEST_F(DurableServer, KeepsMoreLossesThanItAcceptsNow) {
+  options_.limits.losses = 2;
+  start_again();
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  const auto first = service.create_custom_loss(log_likelihood(1.0)).get().value();
+  const auto second = service.create_custom_loss(log_likelihood(2.0)).get().value();
+  ASSERT_THAT(service.create_custom_loss(log_likelihood(3.0)).get(),
+              IsError(ErrorCode::bad_request, HasSubstr("2 custom losses")));
+  options_.limits.losses = 1;
+
+  start_again();
+
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), first).get(), IsOk());
+  EXPECT_THAT(trainer.forward_backward_custom(batch(), second).get(), IsOk());
 }
 
 TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunBeganWith) {
@@ -258,6 +339,46 @@ TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
   EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
               IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
   EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
+}
+
+/// Waits until the server has let go of the data folder; what is in it then.
+class NextUser {
+ public:
+  explicit NextUser(std::filesystem::path folder)
+      : folder_(std::move(folder)), file_(::open((folder_ / "lock").c_str(), O_RDWR | O_CLOEXEC)) {}
+
+  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> wait() const {
+    EXPECT_EQ(::flock(file_.get(), LOCK_EX), 0);
+    return files();
+  }
+  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> files() const {
+    std::map<std::string, std::filesystem::file_time_type> out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+      out[entry.path()] = entry.last_write_time();
+    }
+    return out;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  base::FileDescriptor file_;
+};
+
+TEST_F(DurableServer, WritesNothingOnceItHasLetGoOfItsFolder) {
+  options_.models.at(0).source = "random:8x256,vocab=512";
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer =
+      connect().create_lora_training_client("tiny", {.rank = 64, .seed = 7}).get().value();
+  train(trainer, 1);  // its state is written beside, in its own time
+  const NextUser next(folder_.path("data"));
+  auto waiting = std::async(std::launch::async, [&next] { return next.wait(); });
+
+  ASSERT_THAT(server_->stop(std::chrono::seconds(0)), IsOk());
+
+  const auto then = waiting.get();
+  server_.reset();
+  EXPECT_EQ(next.files(), then);
 }
 
 TEST_F(DurableServer, RemovesTheJournalWithTheSession) {

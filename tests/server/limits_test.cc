@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/strings.h"
 #include "hostile_server.h"
 #include "wire/proto.h"
 
@@ -107,6 +108,42 @@ TEST_F(Limit, OfTimeHoldsForLinks) {
 
   EXPECT_EQ(RawHttp(server_.port()).ask("GET", location.substr(location.find("/api/"))).status,
             403);
+}
+
+class OneUnnamedSave : public HostileServer {
+ protected:
+  OneUnnamedSave() : HostileServer({.ephemeral_saves = 1}) {}
+
+  /// The sampling session of a save without a name.
+  [[nodiscard]] std::string save(const std::string& run, int number) const {
+    const auto saved = outcome(post("save_weights_for_sampler",
+                                    base::concat(R"({"model_id":")",
+                                                 run,
+                                                 R"(","seq_id":)",
+                                                 number,
+                                                 R"(,"sampling_session_seq_id":)",
+                                                 number,
+                                                 "}")));
+    EXPECT_EQ(saved.status, 200) << saved.body;
+    return wire::decode_json<SaveWeightsForSamplerResponseInternal>(saved.body)
+        .value()
+        .sampling_session_id.value();
+  }
+};
+
+TEST_F(OneUnnamedSave, LetsSamplesOfTheWeightsBeforeItEnd) {
+  const auto run = new_run(new_session());
+  const auto request = R"({"sampling_session_id":")" + save(run, 1) +
+                       R"(","seq_id":1,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)"
+                       R"("sampling_params":{"max_tokens":200,"stop":[]},"num_samples":100})";
+  const auto accepted = post("asample", request);
+  ASSERT_EQ(accepted.status, 200) << accepted.body;
+  (void)save(run, 2);
+
+  EXPECT_EQ(post("asample", request).body, accepted.body);  // a repeat
+
+  const auto result = outcome(accepted);
+  EXPECT_EQ(result.header("content-type"), "application/x-protobuf") << result.body;
 }
 
 TEST(Limits, ThatMakeNoSenseKeepAServerFromStarting) {

@@ -1,22 +1,28 @@
 // What the service has since SDK 0.37 (PROTOCOL 14): the search for checkpoints, and adapters that
 // clients send.
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/strings.h"
 #include "hostile_server.h"
+#include "support/full_disk.h"
 
 namespace tinker::newer_routes_test {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::HostileServer;
 using ::testing::IsEmpty;
 using testing::IsOk;
 using testing::kAda;
 using testing::kBob;
+using ::testing::Not;
 using testing::RawResponse;
 
 // ---- Search
@@ -254,6 +260,40 @@ TEST_F(AdapterUpload, IsRefusedForModelsAndRanksThatAreNotServed) {
   EXPECT_THAT(refusal(start_body(0)), HasSubstr("found 0"));
   EXPECT_THAT(refusal(start_body(1'000'000)), HasSubstr("1000000"));
   EXPECT_THAT(refusal(R"({"base_model":"tiny"})"), HasSubstr("lora_config"));
+}
+
+TEST_F(AdapterUpload, IsWithoutWhatIsStillBeingSent) {
+  const auto upload = start();
+  put_all(upload);
+  const auto files = [this] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(server_.data_dir())) {
+      out.push_back(entry.path());
+    }
+    return out;
+  };
+  const auto is_being_sent = Contains(EndsWith(".incomplete"));
+  testing::RawHttp sender(server_.port());
+  const auto request = testing::RawHttp::request(
+      "PUT", target_of(upload.urls.at("adapter_config.json")), config_, "");
+  sender.send(request.substr(0, request.size() - 1));
+  while (!::testing::Value(files(), is_being_sent)) std::this_thread::yield();
+
+  ASSERT_EQ(finish(upload.upload_id).status, 200);
+
+  ASSERT_EQ(ask("GET", "checkpoints").status, 200);  // the disk is done with what came before
+  EXPECT_THAT(files(), Not(is_being_sent));
+}
+
+TEST_F(AdapterUpload, CanBeFinishedAgainAfterTheDiskWasFull) {
+  const auto upload = start();
+  put_all(upload);
+  {
+    const testing::FullDisk full(1);
+    ASSERT_GE(finish(upload.upload_id).status, 500);
+  }
+
+  EXPECT_EQ(finish(upload.upload_id).status, 200);
 }
 
 TEST_F(AdapterUpload, IsOneOfAFew) {

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -65,6 +66,15 @@ TEST_F(H2ServerLimits, RefusesStreamsBeyondTheLimit) {
   server->send(*wire, client.output());
   for (std::int32_t i = 0; i < 60; ++i) server->send(*wire, raw_get(2 * i + 1));
   EXPECT_EQ(server->core->running, 50U);
+}
+
+TEST_F(H2ServerLimits, AHeadBeyondWhatSettingsCanSayIsAnnouncedAsTheLargestThatTheyCan) {
+  ServerLimits limits = kLimits;
+  limits.request.head.max_bytes = std::size_t{4} << 30U;
+  serve(gated, limits);
+  run();
+  EXPECT_EQ(client.remote_setting(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE),
+            std::numeric_limits<std::uint32_t>::max());
 }
 
 TEST_F(H2ServerLimits, AClientThatTakesNoFramesCannotHaveMoreOfThemMade) {

@@ -169,6 +169,7 @@ TEST(DataFolder, ListsAndRemovesCheckpoints) {
 
   data.remove_checkpoint("a");
   data.remove_checkpoint("never was");
+  data.remove_checkpoint("");
 
   EXPECT_THAT(data.checkpoint_folders(), IsOkAndHolds(UnorderedElementsAre("c")));
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <mutex>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 
@@ -99,6 +100,21 @@ TEST_F(ModelFetchTest, AServerFetchesNothingUnlessItIsAskedTo) {
               IsError(ErrorCode::invalid_argument, HasSubstr("fetch_models is off")));
 
   EXPECT_THAT(hub_->sent(), IsEmpty());
+}
+
+TEST_F(ModelFetchTest, AServerWithoutModelsOfAHubNeedsNoCache) {  // nor a HOME to have one in
+  auto local = options();
+  local.models = {{.name = "small", .source = files_.path("made")}};
+  local.hub = {.endpoint = "no URL"};
+
+  EXPECT_THAT(fetch_models(local), IsOk());
+}
+
+TEST_F(ModelFetchTest, AnExceptionOfTheUserEndsTheFetch) {
+  auto throwing = options();
+  throwing.on_fetch = [](const FetchProgress&) { throw std::runtime_error("enough"); };
+
+  EXPECT_THAT(fetch_models(throwing), IsError(ErrorCode::internal, HasSubstr("enough")));
 }
 
 TEST_F(ModelFetchTest, NothingIsFetchedForAModelThatTheEngineCannotRun) {

@@ -50,5 +50,15 @@ TEST(Uploads, ExpireUnlessTheyAreBeingFinished) {
   EXPECT_NE(uploads.find("3"), nullptr);
 }
 
+TEST(Uploads, DoNotExpireBeforeTheyHaveAPlace) {
+  Uploads uploads(2);
+  uploads.add("1", {.run = {.owner = "ada"}, .expires = kNow});
+
+  EXPECT_THAT(uploads.take_expired(kNow), IsEmpty());
+  ASSERT_NE(uploads.find("1"), nullptr);
+  uploads.find("1")->place.name = "ada";
+  EXPECT_THAT(uploads.take_expired(kNow), ElementsAre(place("ada")));
+}
+
 }  // namespace
 }  // namespace tinker::server::uploads_test
