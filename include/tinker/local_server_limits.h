@@ -47,8 +47,9 @@ struct LocalServerLimits {
   std::size_t announced_bytes = 4 * kMebi;    ///< From there a result's size is told first.
   std::size_t expired_ids = 100'000;          ///< Ids of results that are known to have gone.
 
-  // Links, and the end.
-  Time link_time = std::chrono::minutes(15);  ///< That a signed link to a checkpoint is good.
+  // Links, expiry, and the end.
+  Time link_time = std::chrono::minutes(15);   ///< That a signed link to a checkpoint is good.
+  Time sweep_time = std::chrono::seconds(30);  ///< Between two removals of what has expired.
   Time drain_time =
       std::chrono::seconds(30);  ///< That work has to finish when `tinker serve` ends.
 };
