@@ -129,7 +129,7 @@ void drop_old_weights(Service& service, Session& session, const std::string& new
   if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
     oldest->ephemeral.reset();
     oldest->is_dropped = true;
-    oldest->accepted.clear();  // a session may have thousands; repeats find the futures
+    oldest->accepted.clear();  // there may be thousands; a repeat finds its future
   }
   session.ephemeral.pop_front();
 }
