@@ -98,6 +98,10 @@ struct LocalServerOptions {
   /// The hub, its cache and the token for it.
   HubOptions hub = {};
   LocalServerLimits limits = {};
+  /// What clients call the server where a proxy stands in front of it, "https://tinker.example":
+  /// signed links begin with it, and requests may name its host. Unless that is this machine,
+  /// `keys` are needed. Empty: links begin with the scheme and host of the request.
+  std::string public_url = {};
 };
 
 /// A server in this process, on threads of its own.

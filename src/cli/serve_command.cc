@@ -13,8 +13,8 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/serve_output.h"
-#include "server/browser_check.h"
 #include "server/check_options.h"
+#include "server/engine_facts.h"
 #include "server/key_file.h"
 #include "server/limits.h"
 #include "server/model_fetch.h"
@@ -32,6 +32,7 @@ struct ServeOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::string unix_socket = {};
+  std::string public_url = {};
   std::string data_dir = {};
   std::string api_key_file = {};
   std::string tls_cert = {};
@@ -145,7 +146,8 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Ser
                             .memory_bytes = static_cast<std::size_t>(options.memory),
                             .precision = options.precision,
                             .durable = options.durable.value_or(!options.data_dir.empty()),
-                            .snapshot_steps = options.snapshot_steps};
+                            .snapshot_steps = options.snapshot_steps,
+                            .public_url = options.public_url};
   if (options.offline) out.hub.is_offline = true;
   out.on_fetch = [&output](const FetchProgress& progress) { output.fetched(progress); };
   out.session_timeout = std::chrono::seconds(options.session_timeout);
@@ -175,14 +177,14 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   TINKER_TRY(server::check_options(prepared));
   TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
   const sigset_t signals = wanted_signals();   // before any thread of the server starts
-  const auto models = prepared.models;
   const auto drain_time = prepared.limits.drain_time;
-  const bool has_keys = !prepared.keys.empty();
-  const bool is_plain = prepared.tls_certificate.empty();
-  const bool is_open = !server::is_loopback_host(prepared.host) && prepared.unix_socket.empty();
+  TINKER_TRY(const auto engine, server::engine_facts(prepared));
+  const ServeOutput::Setup setup = {
+      .models = prepared.models, .engine = engine, .has_keys = !prepared.keys.empty()};
+  const bool is_in_clear = server::is_in_clear(prepared);
   TINKER_TRY(const auto server, LocalServer::start(std::move(prepared)));
-  output.ready(server, models, has_keys);
-  if (is_open && is_plain) {
+  output.ready(server, setup);
+  if (is_in_clear) {
     output.line("warning",
                 "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "
                 "front that has them");
@@ -224,6 +226,10 @@ void add_serve_command(CLI::App& app, int& status) {
   command->add_option("-p,--port", options->port, "Port; 0 takes a free one")
       ->capture_default_str();
   command->add_option("--unix-socket", options->unix_socket, "Listen at a Unix socket instead");
+  command->add_option("--public-url",
+                      options->public_url,
+                      "What clients call the server where a proxy is in front of it, such as "
+                      "https://tinker.example; links begin with it");
   command->add_option("--data-dir",
                       options->data_dir,
                       "Folder of checkpoints and catalogue; absent: a temporary one");

@@ -24,8 +24,9 @@ constexpr std::uint64_t kMega = 1'000'000;
 
 using Members = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 using Numbers = std::initializer_list<std::pair<std::string_view, std::uint64_t>>;
+using Lists = std::initializer_list<std::pair<std::string_view, std::vector<std::string>>>;
 
-std::string json(std::string_view event, Members members, Numbers numbers = {}) {
+std::string json(std::string_view event, Members members, Numbers numbers = {}, Lists lists = {}) {
   wire::JsonWriter writer(wire::NonFinite::refuse);
   writer.begin_object();
   writer.key("event");
@@ -37,6 +38,12 @@ std::string json(std::string_view event, Members members, Numbers numbers = {}) 
   for (const auto& [name, value] : numbers) {
     writer.key(name);
     writer.integer(value);
+  }
+  for (const auto& [name, texts] : lists) {
+    writer.key(name);
+    writer.begin_array();
+    for (const auto& text : texts) writer.string(text);
+    writer.end_array();
   }
   writer.end_object();
   return std::move(writer).take() + "\n";
@@ -69,6 +76,24 @@ std::string fetch_text(const FetchProgress& progress, bool has_bar) {
                       megabytes(progress.total_bytes));
 }
 
+/// "at most 8192 MiB, of 15264 MiB that are free".
+std::string memory_text(const server::EngineFacts& engine) {
+  const auto mebibytes = [](std::size_t bytes) { return base::concat(bytes >> 20U, " MiB"); };
+  const std::string free = mebibytes(engine.free_bytes) + " that are free";
+  if (engine.limit_bytes == 0) return free;
+  return base::concat("at most ", mebibytes(engine.limit_bytes), ", of ", free);
+}
+
+/// "avx512bf16 in bf16, on 2 threads".
+std::string kernels_text(const server::EngineFacts& engine) {
+  return base::concat(engine.kernels,
+                      " in ",
+                      engine.precision,
+                      ", on ",
+                      engine.threads,
+                      engine.threads == 1 ? " thread" : " threads");
+}
+
 }  // namespace
 
 ServeOutput::ServeOutput(bool is_json)
@@ -79,26 +104,39 @@ void ServeOutput::line(std::string_view level, std::string_view message) const {
                  : base::concat(message, "\n"));
 }
 
-void ServeOutput::ready(const LocalServer& server,
-                        const std::vector<ServedModel>& models,
-                        bool has_keys) const {
+void ServeOutput::ready(const LocalServer& server, const Setup& setup) const {
   const auto pid = static_cast<std::uint64_t>(::getpid());
+  const auto& engine = setup.engine;
+  std::vector<std::string> names;
+  for (const auto& model : setup.models) names.push_back(model.name);
   if (is_json_) {
     return write(json("ready",
-                      {{"url", server.base_url()}, {"data_dir", server.data_dir().string()}},
-                      {{"pid", pid}}));
+                      {{"url", server.base_url()},
+                       {"data_dir", server.data_dir().string()},
+                       {"kernels", engine.kernels},
+                       {"dtype", engine.precision}},
+                      {{"pid", pid},
+                       {"threads", engine.threads},
+                       {"free_bytes", engine.free_bytes},
+                       {"memory_limit_bytes", engine.limit_bytes}},
+                      {{"models", names}}));
   }
-  std::string names;
-  for (const auto& model : models) names += base::concat(names.empty() ? "" : ", ", model.name);
+  std::string listed;
+  for (const auto& name : names) listed += base::concat(listed.empty() ? "" : ", ", name);
+  const bool has_keys = setup.has_keys;
   write(base::concat(
       "tinker ",
       version(),
       " serves ",
-      names,
+      listed,
       "\n\n  url      ",
       server.base_url(),
       "\n  key      ",
       has_keys ? "one of your key file" : "any that begins with tml-, for instance tml-local",
+      "\n  memory   ",
+      memory_text(engine),
+      "\n  kernels  ",
+      kernels_text(engine),
       "\n  data     ",
       server.data_dir().string(),
       "\n  process  ",

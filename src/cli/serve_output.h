@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/engine_facts.h"
 #include "tinker/local_server.h"
 
 namespace tinker::cli {
@@ -21,9 +22,13 @@ class ServeOutput {
   explicit ServeOutput(bool is_json);
 
   void line(std::string_view level, std::string_view message) const;
-  void ready(const LocalServer& server,
-             const std::vector<ServedModel>& models,
-             bool has_keys) const;
+  /// What a ready server says of itself, besides its address.
+  struct Setup {
+    std::vector<ServedModel> models = {};
+    server::EngineFacts engine = {};
+    bool has_keys = false;
+  };
+  void ready(const LocalServer& server, const Setup& setup) const;
   /// On a terminal a bar that moves, else a line now and then; always the first and the last.
   void fetched(const FetchProgress& progress) const;
   /// On standard error: why the server does not start.

@@ -5,7 +5,6 @@
 #include <exception>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "base/environment.h"
@@ -17,8 +16,6 @@
 
 namespace tinker {
 namespace {
-
-constexpr std::size_t kMostThreads = 1024;
 
 Result<void> check_weight(std::string_view name, double weight) {
   if (weight > 0 && std::isfinite(weight)) return {};
@@ -95,14 +92,12 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
   const auto precision =
       options.precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16;
   const auto& kernels = engine::kernels_of(path, precision);
-  if (options.threads > kMostThreads) {
+  if (options.threads > engine::kMostThreads) {
     return Error::invalid_argument(
-        base::concat("threads is ", options.threads, "; expected at most ", kMostThreads));
+        base::concat("threads is ", options.threads, "; expected at most ", engine::kMostThreads));
   }
   TINKER_TRY(check_weight("training_weight", options.training_weight));
   TINKER_TRY(check_weight("sampling_weight", options.sampling_weight));
-  const std::size_t processors =
-      std::clamp<std::size_t>(std::thread::hardware_concurrency(), std::size_t{1}, kMostThreads);
   TINKER_TRY(const auto files, engine::ModelFiles::open(model));
   TINKER_TRY(engine::check_room(
       model.string(), engine::Model::bytes(files.config(), kernels), engine::available_memory()));
@@ -110,8 +105,7 @@ Result<Engine> Engine::load(const std::filesystem::path& model, const EngineOpti
   auto source = std::filesystem::absolute(model, error);
   if (error) source = model;
   try {
-    auto threads =
-        std::make_unique<engine::ThreadPool>(options.threads != 0 ? options.threads : processors);
+    auto threads = std::make_unique<engine::ThreadPool>(engine::thread_count(options.threads));
     TINKER_TRY(auto loaded, engine::Model::load(files, kernels, *threads));
     auto compute = std::make_shared<engine::Compute>(std::move(threads), std::move(loaded));
     return Engine(

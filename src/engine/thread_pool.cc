@@ -26,6 +26,11 @@ void wait_while(const std::atomic<T>& value, T old) {
 
 }  // namespace
 
+std::size_t thread_count(std::size_t asked) {
+  if (asked != 0) return asked;
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+}
+
 ThreadPool::ThreadPool(std::size_t threads) : scratch_(threads) {
   TINKER_CHECK(threads > 0);
   workers_.reserve(threads - 1);

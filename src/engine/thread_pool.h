@@ -13,6 +13,11 @@
 
 namespace tinker::engine {
 
+inline constexpr std::size_t kMostThreads = 1024;
+
+/// How many threads an engine takes: `asked`, or one for each processor where that is 0.
+std::size_t thread_count(std::size_t asked);
+
 /// Threads that compute one thing together, many times in a row. They are told what to do through
 /// atomics and look for it a while before they sleep, so that a step of microseconds can be shared.
 ///

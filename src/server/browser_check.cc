@@ -65,6 +65,15 @@ Error refuse_origin(std::string_view origin) {
   return refuse(base::concat("pages of ", base::quoted(origin), " may not use this server"));
 }
 
+/// Whether a server on loopback answers to `host`.
+bool is_our_name(const std::optional<Authority>& host, std::string_view public_origin) {
+  if (!host) return false;
+  if (is_loopback_host(host->host)) return true;
+  std::string_view default_port;
+  const auto front = parse_origin(public_origin, default_port);
+  return front && front->host == host->host;
+}
+
 }  // namespace
 
 bool is_loopback_host(std::string_view host) {
@@ -77,15 +86,18 @@ bool is_loopback_host(std::string_view host) {
   return ::inet_pton(AF_INET6, name.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-Result<void> check_browser(std::string_view host, std::string_view origin, bool is_loopback) {
+Result<void> check_browser(std::string_view host,
+                           std::string_view origin,
+                           bool is_loopback,
+                           std::string_view public_origin) {
   const auto ours = parse_authority(host);
-  if (is_loopback && (!ours || !is_loopback_host(ours->host))) {
+  if (is_loopback && !is_our_name(ours, public_origin)) {
     return refuse(base::concat("the Host header is ",
                                host.empty() ? "missing" : base::quoted(host),
                                "; this server listens on loopback and answers to localhost, "
-                               "127.0.0.1 and [::1] alone"));
+                               "127.0.0.1, [::1] and the host of its --public-url alone"));
   }
-  if (origin.empty()) return {};
+  if (origin.empty() || origin == public_origin) return {};
   std::string_view default_port;
   const auto theirs = parse_origin(origin, default_port);
   if (!theirs) return refuse_origin(origin);

@@ -3,11 +3,39 @@
 #include <chrono>
 
 #include "base/strings.h"
+#include "http/url.h"
 #include "server/browser_check.h"
 #include "server/errors.h"
 #include "server/limits.h"
 
 namespace tinker::server {
+
+namespace {
+
+Result<void> check_public_url(const LocalServerOptions& options) {
+  if (options.public_url.empty()) return {};
+  const auto checked = http::normalize_base_url(options.public_url);
+  if (!checked.ok()) return checked.error().with_context("public_url");
+  if (!options.keys.empty() || is_local_url(*checked)) return {};
+  return bad_request(base::concat("public_url '",
+                                  *checked,
+                                  "' can be reached from other machines: give keys "
+                                  "(--api-key-file)"));
+}
+
+}  // namespace
+
+bool is_local_url(std::string_view url) {
+  const auto parsed = http::Url::parse(url);
+  return parsed.ok() && is_loopback_host(parsed->host);
+}
+
+bool is_in_clear(const LocalServerOptions& options) {
+  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
+  if (!is_loopback && options.tls_certificate.empty()) return true;
+  const auto front = http::Url::parse(options.public_url);
+  return front.ok() && !front->is_tls() && !is_loopback_host(front->host);
+}
 
 Result<void> check_options(const LocalServerOptions& options) {
   const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
@@ -17,6 +45,7 @@ Result<void> check_options(const LocalServerOptions& options) {
                                     "' can be reached from other machines: give keys "
                                     "(--api-key-file), or listen at 127.0.0.1"));
   }
+  TINKER_TRY(check_public_url(options));
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return bad_request("TLS: expected a certificate and a key, found only one of them");
   }

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "server/checkpoint_path.h"
@@ -22,8 +23,9 @@ bool knows_external(const Call& call) {
   std::string_view version = call.header("x-stainless-package-version");
   int major = 0;
   int minor = 0;
-  const char* const end = version.data() + version.size();
-  const auto first = std::from_chars(version.data(), end, major);
+  const char* const begin = version.data();
+  const char* const end = begin + version.size();
+  const auto first = std::from_chars(begin, end, major);
   if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return true;
   if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return true;
   return major > 0 || minor >= 28;
@@ -331,7 +333,8 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
       [from = source.path(), run, expires](Store& store) -> Result<TinkerPath> {
         TINKER_TRY(const auto known, store.find_run(run.run_id));
         if (known && known->owner == run.owner) {  // a repeat
-          const TinkerPath there = {run.run_id, from.kind, from.name};
+          const TinkerPath there = {
+              .training_run_id = run.run_id, .kind = from.kind, .name = from.name};
           TINKER_TRY(const auto copy, store.find_checkpoint(there));
           if (copy) return there;
         }
@@ -340,6 +343,12 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
       });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(const auto path, co_await wait);
+  TINKER_LOG(call.service->options().logger,
+             info,
+             "checkpoint ",
+             path.to_string(),
+             " is a copy of ",
+             source.path().to_string());
   co_return CopyWeightsResponse{.tinker_path = path.to_string()};
 }
 

@@ -22,7 +22,7 @@ struct Query::Home {
 
 struct Database::Connection {
   struct Close {
-    void operator()(sqlite3* handle) const noexcept { sqlite3_close(handle); }
+    void operator()(sqlite3* opened) const noexcept { sqlite3_close(opened); }
   };
 
   std::string file;

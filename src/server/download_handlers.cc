@@ -34,7 +34,7 @@ Result<std::vector<StoredFile>> files_of(const std::filesystem::path& folder) {
   for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     if (it->is_regular_file(error) && !error)
-      out.push_back({it->path().filename().string(), it->file_size(error)});
+      out.push_back({.name = it->path().filename().string(), .size = it->file_size(error)});
   }
   if (error) {
     return Error{.code = ErrorCode::io_error,
@@ -139,8 +139,10 @@ async::Task<Reply> stream(Call call,
 
 Result<std::string> signed_url(const Call& call, std::string_view target, Instant expires) {
   TINKER_TRY(const std::string link, call.service->access.sign_link(target, expires));
+  const std::string& front = call.service->options().public_url;
+  if (!front.empty()) return front + link;
   const auto host = call.header("host");
-  if (host.empty()) return call.service->options().base_url + link;
+  if (host.empty()) return bad_request("Host: expected the name that links begin with");
   return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, link);
 }
 
@@ -172,7 +174,7 @@ async::Task<Reply> archive(Call call) {
     TINKER_CO_TRY(const std::string header, formats::tar_file_header(file.name, file.size));
     length += header.size() + file.size + formats::tar_padding(file.size).size();
   }
-  http::ServerResponse head = {.headers = {{"content-type", "application/x-tar"}}};
+  http::ServerResponse head = {.headers = {{.name = "content-type", .value = "application/x-tar"}}};
   auto sending =
       stream(call, std::move(head), length, send_archive(call, folder, std::move(files)));
   co_return co_await std::move(sending);
@@ -208,7 +210,8 @@ async::Task<Reply> external_file(Call call) {
   const std::string path = (folder / name).string();
   TINKER_CO_TRY(auto open, open_file(path));
   const std::uint64_t length = open.size;
-  http::ServerResponse head = {.headers = {{"content-type", "application/octet-stream"}}};
+  http::ServerResponse head = {
+      .headers = {{.name = "content-type", .value = "application/octet-stream"}}};
   auto sending = stream(call, std::move(head), length, send_content(call, std::move(open), path));
   co_return co_await std::move(sending);
 }

@@ -370,7 +370,9 @@ Result<Caller> check_caller(const Service& service, const http::ServerRequest& r
   const auto header = [&](std::string_view name) {
     return request.headers().find(name).value_or(std::string_view());
   };
-  TINKER_TRY(check_browser(header("host"), header("origin"), service.options().is_loopback));
+  const ServiceOptions& options = service.options();
+  TINKER_TRY(
+      check_browser(header("host"), header("origin"), options.is_loopback, options.public_origin));
   if (gate == Gate::open) return Caller();
   if (gate == Gate::link) {
     TINKER_TRY(service.access.check_link(request.target(), service.now()));
@@ -378,7 +380,7 @@ Result<Caller> check_caller(const Service& service, const http::ServerRequest& r
   }
   auto credential = header("x-api-key");
   if (gate == Gate::local) {
-    if (service.options().is_loopback) return Caller();
+    if (options.is_local) return Caller();
     constexpr std::string_view kBearer = "Bearer ";  // what monitors send
     if (header("authorization").starts_with(kBearer)) {
       credential = header("authorization").substr(kBearer.size());
@@ -451,7 +453,13 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
   if (found.endpoint->is_work && service->is_draining()) {
     co_return Error{.code = ErrorCode::closed, .message = "the server is shutting down"};
   }
-  TINKER_CO_TRY(auto caller, check_caller(*service, request, found.endpoint->gate));
+  auto checked = check_caller(*service, request, found.endpoint->gate);
+  if (!checked.ok()) {
+    if (checked.error().code == ErrorCode::unauthenticated)
+      service->note_refused_key(request.peer());
+    co_return std::move(checked).error();
+  }
+  Caller caller = *std::move(checked);
   if (found.endpoint->is_streamed) {
     auto handling = found.endpoint->handle({.service = service,
                                             .request = request,

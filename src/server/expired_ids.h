@@ -39,7 +39,7 @@ class ExpiredIds {
   };
   using Entries = std::list<Entry>;
 
-  void erase(typename Entries::iterator entry) {
+  void erase(Entries::iterator entry) {
     by_id_.erase(entry->id);
     entries_.erase(entry);
   }

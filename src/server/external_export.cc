@@ -62,7 +62,9 @@ async::Task<CheckpointRecord> export_adapter(std::shared_ptr<Service> service,
     return commit_once(store, save.record, save.place, true, save.earlier);
   });
   auto committing = async::until(std::move(stored));
-  co_return co_await committing;
+  TINKER_CO_TRY(auto record, co_await committing);
+  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
+  co_return record;
 }
 
 }  // namespace
@@ -104,6 +106,7 @@ async::Task<EncodedResult> run_external_save(std::shared_ptr<Service> service,
     (void)co_await wait;
     co_return record.error();
   }
+  service->note_save(*record);
   TINKER_CO_TRY(std::string json,
                 wire::encode_json(SaveWeightsExternalResponseInternal{
                     .path = record->path().to_string(), .size_bytes = record->size_bytes}));

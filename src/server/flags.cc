@@ -25,27 +25,31 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{"pjwt_auth_enabled", &Config::pjwt_auth_enabled},
-    Row{"sample_dispatch_bytes_semaphore_size", &Config::sample_dispatch_bytes_semaphore_size},
-    Row{"inflight_response_bytes_semaphore_size", &Config::inflight_response_bytes_semaphore_size},
-    Row{"parallel_fwdbwd_chunks", &Config::parallel_fwdbwd_chunks},
-    Row{"proto_compress_fwdbwd", &Config::proto_compress_fwdbwd},
-    Row{"fwdbwd_max_chunk_len", &Config::fwdbwd_max_chunk_len},
-    Row{"fwdbwd_max_chunk_bytes_count", &Config::fwdbwd_max_chunk_bytes_count},
-    Row{"fwdbwd_dispatch_bytes_semaphore_size", &Config::fwdbwd_dispatch_bytes_semaphore_size},
-    Row{"billing_exception_max_pause_duration_sec",
-        &Config::billing_exception_max_pause_duration_sec},
-    Row{"sample_no_retries", &Config::sample_no_retries},
-    Row{"sample_enable_stuck_detection", &Config::sample_enable_stuck_detection},
-    Row{"sample_max_concurrent_requests", &Config::sample_max_concurrent_requests},
-    Row{"use_pyqwest_transport", &Config::use_pyqwest_transport},
-    Row{"create_model_via_load_weights", &Config::create_model_via_load_weights},
-    Row{"sample_use_retrieve_futures", &Config::sample_use_retrieve_futures},
-    Row{"custom_loss_server_side", &Config::custom_loss_server_side},
-    Row{"sample_join_sampling_session", &Config::sample_join_sampling_session},
-    Row{"refresh_interval_sec", &Dynamic::refresh_interval_sec},
-    Row{"sample_cancel_enabled", &Dynamic::sample_cancel_enabled},
-    Row{"sample_cancel_max_batch_size", &Dynamic::sample_cancel_max_batch_size},
+    Row{.name = "pjwt_auth_enabled", .member = &Config::pjwt_auth_enabled},
+    Row{.name = "sample_dispatch_bytes_semaphore_size",
+        .member = &Config::sample_dispatch_bytes_semaphore_size},
+    Row{.name = "inflight_response_bytes_semaphore_size",
+        .member = &Config::inflight_response_bytes_semaphore_size},
+    Row{.name = "parallel_fwdbwd_chunks", .member = &Config::parallel_fwdbwd_chunks},
+    Row{.name = "proto_compress_fwdbwd", .member = &Config::proto_compress_fwdbwd},
+    Row{.name = "fwdbwd_max_chunk_len", .member = &Config::fwdbwd_max_chunk_len},
+    Row{.name = "fwdbwd_max_chunk_bytes_count", .member = &Config::fwdbwd_max_chunk_bytes_count},
+    Row{.name = "fwdbwd_dispatch_bytes_semaphore_size",
+        .member = &Config::fwdbwd_dispatch_bytes_semaphore_size},
+    Row{.name = "billing_exception_max_pause_duration_sec",
+        .member = &Config::billing_exception_max_pause_duration_sec},
+    Row{.name = "sample_no_retries", .member = &Config::sample_no_retries},
+    Row{.name = "sample_enable_stuck_detection", .member = &Config::sample_enable_stuck_detection},
+    Row{.name = "sample_max_concurrent_requests",
+        .member = &Config::sample_max_concurrent_requests},
+    Row{.name = "use_pyqwest_transport", .member = &Config::use_pyqwest_transport},
+    Row{.name = "create_model_via_load_weights", .member = &Config::create_model_via_load_weights},
+    Row{.name = "sample_use_retrieve_futures", .member = &Config::sample_use_retrieve_futures},
+    Row{.name = "custom_loss_server_side", .member = &Config::custom_loss_server_side},
+    Row{.name = "sample_join_sampling_session", .member = &Config::sample_join_sampling_session},
+    Row{.name = "refresh_interval_sec", .member = &Dynamic::refresh_interval_sec},
+    Row{.name = "sample_cancel_enabled", .member = &Dynamic::sample_cancel_enabled},
+    Row{.name = "sample_cancel_max_batch_size", .member = &Dynamic::sample_cancel_max_batch_size},
 };
 
 Flags everything_on() {
@@ -76,9 +80,10 @@ Result<void> set(bool& flag, std::string_view name, std::string_view value) {
 }
 
 Result<void> set(std::int64_t& flag, std::string_view name, std::string_view value) {
-  const char* const end = value.data() + value.size();
+  const char* const begin = value.data();
+  const char* const end = begin + value.size();
   std::int64_t number = 0;
-  const auto [rest, error] = std::from_chars(value.data(), end, number);
+  const auto [rest, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || rest != end || number < 1) {
     return wrong_value(name, "a whole number of at least 1", value);
   }

@@ -16,7 +16,8 @@ constexpr std::size_t kMostCompletions = 10'000;  // of one answer; the next one
 PollAnswer answer(const FutureTable::Entry& entry,
                   bool allow_metadata_only,
                   const FutureLimits& limits) {
-  if (entry.pending) return StillPending{entry.pending->state, entry.pending->reason};
+  if (entry.pending)
+    return StillPending{.state = entry.pending->state, .reason = entry.pending->reason};
   const auto& outcome = *entry.outcome;
   if (!outcome.ok()) return outcome.error();
   const std::size_t bytes = outcome->body.size();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "http/url.h"
 #include "server/browser_check.h"
 #include "server/check_options.h"
 #include "server/endpoints.h"
@@ -118,12 +119,19 @@ Result<void> Host::open(LocalServerOptions options) {
                                     .hub_cache = options.hub.cache,
                                     .logger = options.logger}));
   TINKER_TRY(auto imported, ImportedAdapters::read(options.adapters, *models));
+  const bool is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host);
   ServiceOptions service = {
       .flags = std::move(flags),
       .session_timeout = options.session_timeout,
       .limits = options.limits,
-      .is_loopback = !options.unix_socket.empty() || is_loopback_host(options.host),
+      .is_loopback = is_loopback,
+      .is_local = is_loopback && (options.public_url.empty() || is_local_url(options.public_url)),
       .logger = options.logger};
+  if (!options.public_url.empty()) {
+    TINKER_TRY(service.public_url, http::normalize_base_url(options.public_url));
+    TINKER_TRY(const auto url, http::Url::parse(service.public_url));
+    service.public_origin = url.origin();
+  }
   std::unique_ptr<Journals> journals;
   if (options.durable) {
     const JournalOptions kept = {.folder = data_dir_ / "journal",
@@ -168,7 +176,7 @@ Result<void> Host::listen(const LocalServerOptions& options) {
 }
 
 Result<void> Host::stop(std::chrono::nanoseconds limit) {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable()) return {};
   loop_->post([loop = loop_, service = service_, http = http_, limit] {
     auto task = wind_down(service, http, limit);
@@ -188,7 +196,7 @@ Result<void> Host::stop(std::chrono::nanoseconds limit) {
 }
 
 Result<void> Host::reload_certificates() {
-  const std::lock_guard lock(stop_mutex_);
+  const std::scoped_lock lock(stop_mutex_);
   if (!thread_.joinable())
     return Error{.code = ErrorCode::closed, .message = "the server has stopped"};
   std::promise<Result<void>> done;

@@ -48,7 +48,7 @@ Result<fs::path> link_files(const ServedAdapter& adapter, const fs::path& scratc
 Result<std::string> base_model_in(const fs::path& folder) {
   TINKER_TRY(const auto file, formats::MappedFile::open(folder / kConfig));
   auto config = wire::decode_json<Json>(file.bytes());
-  if (!config.ok()) return config.error().with_context(std::string(kConfig));
+  if (!config.ok()) return config.error().with_context(kConfig);
   const Json* const name = config->find("base_model_name_or_path");
   const auto* const text = name != nullptr ? name->get_if<std::string>() : nullptr;
   return text != nullptr ? *text : std::string();

@@ -12,11 +12,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/environment.h"
 #include "base/logging.h"
 #include "base/relative_path.h"
-#include "engine/cpu.h"
 #include "engine/machine_memory.h"
+#include "server/engine_facts.h"
 #include "server/memory_plan.h"
 #include "server/model_loader.h"
 #include "server/model_source.h"
@@ -57,7 +56,7 @@ LoadedPtr make_lease(ResidentPtr resident, std::shared_ptr<IdleClock> clock) {
 }
 
 Result<const engine::Kernels*> choose_kernels(EnginePrecision precision) {
-  TINKER_TRY(const auto path, engine::choose_cpu_path(base::variable({}, "TINKER_CPU")));
+  TINKER_TRY(const auto path, kernel_path());
   return &engine::kernels_of(
       path, precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16);
 }

@@ -78,7 +78,9 @@ struct CheckpointRecord {
   std::optional<Instant> expires_at = {};
   std::string folder = {};  ///< Below the store's folder of checkpoints; made by the store.
 
-  [[nodiscard]] TinkerPath path() const { return {run_id, kind, name}; }
+  [[nodiscard]] TinkerPath path() const {
+    return {.training_run_id = run_id, .kind = kind, .name = name};
+  }
 
   friend bool operator==(const CheckpointRecord&, const CheckpointRecord&) = default;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/service.h"
@@ -35,6 +36,8 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
                                std::vector<std::int64_t> numbers,
                                Engine engine) {
   const auto& record = run->record;
+  auto search = service->sessions.find_open(record.session_id, record.owner);
+  TINKER_CO_TRY(const auto session, co_await std::move(search));
   for (const auto number : numbers) {
     auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
     auto wait = async::until(std::move(loading));
@@ -49,7 +52,7 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
                              .session_id = record.session_id,
                              .owner = record.owner,
                              .base_model = record.base_model};
-    const auto restored = service->samplers.add(std::move(sampler), run->scope());
+    const auto restored = service->samplers.add(std::move(sampler), session);
     restored->ephemeral = *std::move(snapshot);
     service->revive(*restored);
   }
@@ -94,6 +97,35 @@ async::Task<> build(std::shared_ptr<Service> service,
   }
   run->open(std::move(model), std::move(trainer));
   co_return Result<void>();
+}
+
+/// Where the weights of a new run come from; nothing for a run of an earlier life.
+std::optional<std::string> origin_text(const RunOrigin& origin) {
+  if (origin.restored) return std::nullopt;
+  return origin.checkpoint ? base::concat(", from ", origin.checkpoint->path().to_string())
+                           : std::string();
+}
+
+void log_creation(const Service& service,
+                  const LiveRun& run,
+                  const std::optional<std::string>& made_of,
+                  const Result<void>& built) {
+  const auto& logger = service.options().logger;
+  const auto& record = run.record;
+  if (!built.ok()) {
+    TINKER_LOG(
+        logger, warn, "run ", record.run_id, " could not be created: ", built.error().to_string());
+  } else if (made_of) {
+    TINKER_LOG(logger,
+               info,
+               "run ",
+               record.run_id,
+               " is created: ",
+               record.base_model,
+               ", rank ",
+               record.lora.rank,
+               *made_of);
+  }
 }
 
 }  // namespace
@@ -173,20 +205,22 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
                                           .next = restored ? restored->next : 1};
   auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope, journalled);
   service->add_run(run);
+  auto made_of = origin_text(origin);
   auto task = build(service, run, std::move(origin), request_id);
-  auto done =
-      [service, run, request_id, encode = std::move(encode)](detail::Late<void> late) mutable {
-        const Result<void> built = *std::move(late);
-        service->caught_up.wake_all();
-        if (run->journal() && service->is_stopped()) return;
-        if (!built.ok()) {
-          run->fail(built.error());
-          return service->futures.finish(request_id, built.error());
-        }
-        auto json = encode();
-        if (!json.ok()) return service->futures.finish(request_id, std::move(json).error());
-        service->futures.finish(request_id, EncodedResult{.body = *std::move(json)});
-      };
+  auto done = [service, run, request_id, made_of = std::move(made_of), encode = std::move(encode)](
+                  detail::Late<void> late) mutable {
+    const Result<void> built = *std::move(late);
+    service->caught_up.wake_all();
+    if (run->journal() && service->is_stopped()) return;
+    log_creation(*service, *run, made_of, built);
+    if (!built.ok()) {
+      run->fail(built.error());
+      return service->futures.finish(request_id, built.error());
+    }
+    auto json = encode();
+    if (!json.ok()) return service->futures.finish(request_id, std::move(json).error());
+    service->futures.finish(request_id, EncodedResult{.body = *std::move(json)});
+  };
   UniqueFunction<void()> begin =
       [service, run, task = std::move(task), done = std::move(done)]() mutable {
         service->spawn(run->scope(), std::move(task), std::move(done));

@@ -5,10 +5,11 @@
 namespace tinker::server {
 
 std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
-                                       const std::shared_ptr<async::Scope>& parent) {
+                                       std::shared_ptr<const Session> session) {
   auto sampler = std::make_shared<Sampler>();
   sampler->record = std::move(record);
-  sampler->scope->attach(parent);
+  sampler->scope->attach(session->scope);
+  sampler->session = std::move(session);
   samplers_.insert_or_assign(sampler->record.sampler_id, sampler);
   return sampler;
 }

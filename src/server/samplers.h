@@ -32,6 +32,7 @@ struct Sampler {
   };
 
   SamplerRecord record = {};
+  std::shared_ptr<const Session> session = {};  ///< Null: of one sample that names its weights.
   /// What `record.model_path` named when the session was made: saving again under that name changes
   /// nothing here.
   std::optional<CheckpointRecord> checkpoint = {};
@@ -48,7 +49,7 @@ struct Sampler {
 class Samplers {
  public:
   /// The id is the record's. Its scope hangs below the session's.
-  std::shared_ptr<Sampler> add(SamplerRecord record, const std::shared_ptr<async::Scope>& parent);
+  std::shared_ptr<Sampler> add(SamplerRecord record, std::shared_ptr<const Session> session);
   [[nodiscard]] std::shared_ptr<Sampler> find(const std::string& sampler_id) const;
   /// Ends the work of all samplers of a session and forgets them.
   void remove_of_session(std::string_view session_id, const Error& reason);

@@ -1,3 +1,4 @@
+#include <limits>
 #include <utility>
 
 #include "base/strings.h"
@@ -11,8 +12,9 @@ namespace tinker::server {
 
 namespace {
 
-// So many numbers of samples are journalled together.
+// So many numbers of samples are journalled together; the end of each such block is a number, too.
 constexpr std::int64_t kNumbers = 1024;
+constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max() - kNumbers;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 
@@ -28,15 +30,18 @@ SampleOptions options_of(const SampleRequest& request) {
 
 /// Counts the prompt once, however many samples share it, and what was drawn.
 void count(Service& service,
-           const SamplerRecord& sampler,
+           const Sampler& sampler,
            const SampleResponse& response,
            std::int64_t prompt_tokens) {
   using Kind = UsageRecord::Kind;
+  const auto& record = sampler.record;
+  const std::string project = sampler.session ? sampler.session->record.project_id : std::string();
   const auto add = [&](Kind kind, std::int64_t tokens) {
     service.usage.add({.hour = service.now(),
-                       .owner = sampler.owner,
-                       .session_id = sampler.session_id,
-                       .base_model = sampler.base_model,
+                       .owner = record.owner,
+                       .session_id = record.session_id,
+                       .project_id = project,
+                       .base_model = record.base_model,
                        .kind = kind,
                        .count = tokens});
   };
@@ -108,7 +113,7 @@ async::Task<EncodedResult> run_sample(std::shared_ptr<Service> service,
       std::move(request.prompt), std::move(request.sampling_params), std::move(weights), options);
   auto wait = async::until(std::move(sampling));
   TINKER_CO_TRY(auto response, co_await wait);
-  count(*service, sampler->record, response, prompt_tokens);
+  count(*service, *sampler, response, prompt_tokens);
   if (values_of(response) < kManyValues) co_return encode(response);
   auto encoded = service->work([response = std::move(response)] { return encode(response); });
   auto encoding = async::until(std::move(encoded));
@@ -245,7 +250,7 @@ async::Task<CreateSamplingSessionResponse> create_sampling_session(
     co_return added.error();
   }
   if (!call.service->samplers.find(id)) {
-    const auto sampler = call.service->samplers.add(parts.record, session->scope);
+    const auto sampler = call.service->samplers.add(parts.record, session);
     sampler->checkpoint = std::move(parts.checkpoint);
   }
   session->samplers.emplace(number, id);
@@ -273,10 +278,13 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
     co_return bad_request(
         base::concat("num_samples: expected 1 to ", most, ", found ", request.num_samples));
   }
+  const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
+  if (number && (*number < 0 || *number > kMaxNumber)) {
+    co_return bad_request(base::concat("seq_id: expected 0 to ", kMaxNumber, ", found ", *number));
+  }
   TINKER_CO_TRY(check_load(*call.service));
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
-  const auto number = request.sampling_session_id ? request.seq_id : std::nullopt;
   if (number) {
     auto journalling = journal_number(call.service, sampler, *number);
     TINKER_CO_TRY(co_await std::move(journalling));

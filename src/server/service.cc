@@ -1,8 +1,8 @@
 #include "server/service.h"
 
-#include <cstdio>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/errors.h"
 
@@ -13,6 +13,7 @@ namespace {
 constexpr auto kExpiryPeriod = std::chrono::seconds(5);
 constexpr auto kSweepPeriod = std::chrono::seconds(30);
 constexpr auto kUsagePeriod = std::chrono::seconds(10);
+constexpr auto kRefusalPeriod = std::chrono::seconds(10);
 
 /// A task that nobody waits for; its failure is a line in the log.
 void run_beside(Service& service, async::Task<> task, const char* what) {
@@ -34,7 +35,7 @@ async::Task<> sweep(Service* service) {
   auto wait = async::until(std::move(swept));
   TINKER_CO_TRY(const auto gone, co_await wait);
   for (const auto& path : gone) {
-    service->options().logger.write(LogLevel::info, base::concat("expired: ", path.to_string()));
+    TINKER_LOG(service->options().logger, info, "checkpoint ", path.to_string(), " has expired");
   }
   co_return Result<void>();
 }
@@ -61,6 +62,27 @@ async::Task<> write_audit(Service* service, AuditRecord entry) {
       [entry = std::move(entry)](Store& store) { return store.add_audit(entry); });
   auto wait = async::until(std::move(stored));
   co_return co_await wait;
+}
+
+/// What the log says of an entry of the audit log: "ada logged in".
+std::string line_of(const Caller& caller, std::string_view event, const StringMap& details) {
+  const auto path = details.find("tinker_path");
+  const std::string_view checkpoint = path != details.end() ? path->second : std::string_view();
+  const auto changed = [&](std::string_view how) {
+    return base::concat("checkpoint ", checkpoint, " was ", how, " by ", caller.name);
+  };
+  if (event == "organization_login") return base::concat(caller.name, " logged in");
+  if (event == "organization_logout")
+    return base::concat(caller.name, " logged out: the key is revoked");
+  if (event == "checkpoint_delete") return changed("deleted");
+  if (event == "checkpoint_publish") return changed("published");
+  if (event == "checkpoint_unpublish") return changed("made private");
+  return base::concat(caller.name, ": ", event);
+}
+
+std::string end_of(const SessionRecord& record) {
+  if (record.finish_reason) return base::concat("ended (", to_string(*record.finish_reason), ")");
+  return "has expired: its heartbeats stopped";
 }
 
 FutureLimits future_limits(const LocalServerLimits& limits) {
@@ -102,6 +124,7 @@ void Service::start() {
   every(kExpiryPeriod, &Service::expire_sessions);
   every(kSweepPeriod, &Service::sweep_checkpoints);
   every(kUsagePeriod, &Service::write_usage);
+  every(kRefusalPeriod, &Service::write_refused_keys);
 }
 
 void Service::every(std::chrono::nanoseconds period, void (Service::*what)()) {
@@ -202,7 +225,7 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   auto search = sessions.find_open(record->session_id, owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
-  auto sampler = samplers.add(*std::move(record), session->scope);
+  auto sampler = samplers.add(*std::move(record), session);
   revive(*sampler);
   co_return sampler;
 }
@@ -258,7 +281,18 @@ async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
   co_return snapshot;
 }
 
+void Service::count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count) {
+  usage.add({.hour = now(),
+             .owner = run.owner,
+             .session_id = run.session_id,
+             .project_id = run.project_id,
+             .base_model = run.base_model,
+             .kind = kind,
+             .count = count});
+}
+
 void Service::audit(const Caller& caller, std::string event, StringMap details) {
+  TINKER_LOG(options_.logger, info, line_of(caller, event, details));
   run_beside(*this,
              write_audit(this,
                          {.at = now(),
@@ -268,7 +302,28 @@ void Service::audit(const Caller& caller, std::string event, StringMap details) 
              "audit log");
 }
 
+void Service::note_save(const CheckpointRecord& record) const {
+  TINKER_LOG(options_.logger,
+             info,
+             "checkpoint ",
+             record.path().to_string(),
+             " is saved: ",
+             record.size_bytes,
+             " bytes");
+}
+
+void Service::note_refused_key(const http::Peer& peer) {
+  if (const auto line = refused_keys_.add(peer.to_string())) {
+    options_.logger.write(LogLevel::warn, *line);
+  }
+}
+
+void Service::write_refused_keys() {
+  if (const auto line = refused_keys_.end_period()) options_.logger.write(LogLevel::warn, *line);
+}
+
 void Service::end_session(const Session& session, const Error& reason) {
+  std::size_t unloaded = 0;
   for (auto it = runs_.begin(); it != runs_.end();) {
     const auto run = it->second;
     if (run->record.session_id != session.record.session_id) {
@@ -276,12 +331,21 @@ void Service::end_session(const Session& session, const Error& reason) {
       continue;
     }
     it = runs_.erase(it);
+    ++unloaded;
     run->close(reason);
     run->forget();
     run_beside(*this, write_last_request(this, run->record), "time of a run's last request");
   }
   if (journals) journals->forget(session.record.session_id);
   samplers.remove_of_session(session.record.session_id, reason);
+  TINKER_LOG(options_.logger,
+             info,
+             "session ",
+             session.record.session_id,
+             " ",
+             end_of(session.record),
+             "; runs unloaded: ",
+             unloaded);
 }
 
 void Service::expire_sessions() {

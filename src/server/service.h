@@ -13,6 +13,7 @@
 #include "async/scope.h"
 #include "async/thread_pool.h"
 #include "base/bounded_map.h"
+#include "http/server_exchange.h"
 #include "server/access.h"
 #include "server/disk.h"
 #include "server/flags.h"
@@ -21,6 +22,7 @@
 #include "server/journals.h"
 #include "server/live_run.h"
 #include "server/model_registry.h"
+#include "server/refused_keys.h"
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
@@ -38,8 +40,10 @@ struct ServiceOptions {
   Flags flags = {};
   std::chrono::nanoseconds session_timeout = std::chrono::minutes(5);
   LocalServerLimits limits = {};
-  bool is_loopback = true;
-  std::string base_url = {};  ///< What signed links begin with where a request names no host.
+  bool is_loopback = true;         ///< It listens there; a proxy may lead others to it.
+  bool is_local = true;            ///< Nobody but this machine reaches it.
+  std::string public_url = {};     ///< What signed links begin with; empty: as the request says.
+  std::string public_origin = {};  ///< Its scheme, host and port.
   Logger logger = {};
 };
 
@@ -139,7 +143,13 @@ class Service : public std::enable_shared_from_this<Service> {
   /// Its adapter, from the cache or from the disk.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
+  /// Adds what was done for a run to its owner's usage.
+  void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
+  /// Writes it into the audit log and, for whoever watches the server, into its log.
   void audit(const Caller& caller, std::string event, StringMap details);
+  /// For whoever watches the server: lines of its log.
+  void note_save(const CheckpointRecord& record) const;
+  void note_refused_key(const http::Peer& peer);
 
   Access access;
   Disk disk;
@@ -168,6 +178,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void expire_sessions();
   void sweep_checkpoints();
   void write_usage();
+  void write_refused_keys();
 
   std::shared_ptr<async::AsioLoop> loop_;
   std::shared_ptr<async::ThreadPool> workers_;
@@ -175,6 +186,7 @@ class Service : public std::enable_shared_from_this<Service> {
   std::shared_ptr<async::Scope> scope_;
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
   Rng rng_ = Rng::from_entropy();
+  RefusedKeys refused_keys_ = {};
   std::size_t tasks_ = 0;
   bool is_draining_ = false;
   bool is_stopped_ = false;

@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/checkpoint_path.h"
 #include "server/errors.h"
@@ -98,6 +99,12 @@ async::Task<CreateSessionResponse> create_session(Call call, CreateSessionReques
     known.take(key);
     co_return session.error();
   }
+  TINKER_LOG(call.service->options().logger,
+             info,
+             "session ",
+             (*session)->record.session_id,
+             " begins, of ",
+             call.caller.name);
   co_return CreateSessionResponse{.session_id = (*session)->record.session_id};
 }
 

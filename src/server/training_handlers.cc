@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -90,13 +91,7 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config)));
   auto wait = async::until(std::move(passing));
   TINKER_CO_TRY(auto output, co_await wait);
-  service->usage.add({.hour = service->now(),
-                      .owner = run->record.owner,
-                      .session_id = run->record.session_id,
-                      .project_id = run->record.project_id,
-                      .base_model = run->record.base_model,
-                      .kind = UsageRecord::Kind::training,
-                      .count = static_cast<std::int64_t>(tokens)});
+  service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
   auto encoding = encode_large(service, std::move(output), tokens);
   co_return co_await std::move(encoding);
 }
@@ -117,6 +112,7 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   const auto& id = run->record.run_id;
   run->close(is_over("model", id, "was unloaded"));
   service->remove_run(id);
+  TINKER_LOG(service->options().logger, info, "run ", id, " is unloaded");
   TINKER_CO_TRY(std::string json, wire::encode_json(UnloadModelResponse{.model_id = id}));
   co_return EncodedResult{.body = std::move(json)};
 }

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/logging.h"
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "engine/checkpoint.h"
@@ -162,12 +163,8 @@ async::Task<> finish(std::shared_ptr<Service> service, std::string id, Upload up
   TINKER_CO_TRY(co_await wait);
   service->uploads.remove(id);
   drop_folder(*service, upload.place);
-  service->usage.add({.hour = service->now(),
-                      .owner = run.owner,
-                      .project_id = run.project_id,
-                      .base_model = run.base_model,
-                      .kind = UsageRecord::Kind::checkpoint,
-                      .count = 1});
+  TINKER_LOG(service->options().logger, info, "checkpoint ", path.to_string(), " is uploaded");
+  service->count(run, UsageRecord::Kind::checkpoint, 1);
   co_return Result<void>();
 }
 

@@ -53,17 +53,16 @@ async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
   co_return co_await wait;
 }
 
-async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service, Save save) {
+async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service,
+                                     std::shared_ptr<LiveRun> run,
+                                     Save save) {
   auto stored = service->disk.run([save = std::move(save)](Store& store) {
     return commit_once(store, save.record, save.place, save.overwrite, save.earlier);
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
-  service->usage.add({.hour = service->now(),
-                      .owner = record.owner,
-                      .base_model = record.base_model,
-                      .kind = UsageRecord::Kind::checkpoint,
-                      .count = 1});
+  service->note_save(record);
+  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
   co_return record;
 }
 
@@ -91,7 +90,7 @@ async::Task<CheckpointRecord> write(std::shared_ptr<Service> service,
   // A checkpoint of a request that is not in the journal would be made twice after a crash.
   auto recording = run->recorded();
   TINKER_CO_TRY(co_await std::move(recording));
-  auto committing = commit(service, std::move(save));
+  auto committing = commit(service, run, std::move(save));
   co_return co_await std::move(committing);
 }
 
@@ -152,7 +151,7 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               .session_id = session->record.session_id,
                                               .owner = run->record.owner,
                                               .base_model = run->record.base_model},
-                                             session->scope);
+                                             session);
   sampler->ephemeral = std::move(snapshot);
   if (is_replay) service->revive(*sampler);
   session->samplers.emplace(number, id);

@@ -4,6 +4,7 @@ import contextlib
 import json
 import subprocess
 import tempfile
+import threading
 import unittest
 
 from harness import COMMAND, OK, TIMEOUT_S, verdicts
@@ -18,11 +19,14 @@ def embedded_server():
     with tempfile.TemporaryDirectory() as folder:
         command = [str(COMMAND), "serve", "--model", f"{MODEL}=random:2x64,vocab=512", "--port", "0", "--data-dir", folder]
         process = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)
+        url = json.loads(process.stdout.readline())["url"]
+        drain = threading.Thread(target=process.stdout.read)  # a full pipe would stop the server
+        drain.start()
         try:
-            yield json.loads(process.stdout.readline())["url"]
+            yield url
         finally:
             process.terminate()
-            process.stdout.read()  # what it says until it ends
+            drain.join()
             process.wait()
             process.stdout.close()
 

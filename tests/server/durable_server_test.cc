@@ -49,6 +49,10 @@ class DurableServer : public ::testing::Test {
                {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
         .value();
   }
+  [[nodiscard]] testing::RawResponse post(const std::string& path, const std::string& body) const {
+    return testing::RawHttp(server_->port())
+        .ask("POST", "/api/v1/" + path, body, "X-API-Key: tml-local-test\r\n");
+  }
   static TrainingClient new_run(const ServiceClient& service) {
     return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
   }
@@ -185,6 +189,29 @@ TEST_F(DurableServer, KeepsTheNumberOfARequestThatMadeNoSense) {  // PROTOCOL 10
 
   EXPECT_EQ(ask("").body, accepted.body);
   EXPECT_THAT(ask(R"(,"adam_params":{})").body, HasSubstr("seq_id 1 "));
+}
+
+TEST_F(DurableServer, RefusesNumbersOfSamplesThatItCannotJournal) {
+  const auto sampler = connect().create_sampling_client({.base_model = "tiny"}).get().value();
+  const std::string& id = sampler.sampling_session_id();
+  const auto ask = [&](const std::string& number) {
+    return post("asample",
+                R"({"sampling_session_id":")" + id + R"(","seq_id":)" + number +
+                    R"(,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                    R"("sampling_params":{"max_tokens":1}})");
+  };
+  const std::string highest = "9223372036854774783";
+
+  for (const std::string number :
+       {"-1", "-9223372036854775808", "9223372036854774784", "9223372036854775807"}) {
+    const auto refused = ask(number);
+    EXPECT_EQ(refused.status, 400) << number;
+    EXPECT_THAT(refused.body, HasSubstr("seq_id: expected 0 to " + highest + ", found " + number));
+  }
+  EXPECT_EQ(ask(highest).status, 200);
+  start_again();
+  EXPECT_EQ(post("retrieve_future", R"({"request_id":")" + id + ":" + highest + R"("})").status,
+            410);
 }
 
 TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17

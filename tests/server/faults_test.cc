@@ -1,8 +1,9 @@
-// Our client and the server with a proxy between them that loses, cuts, delays and doubles what
-// passes; and a server that has no descriptors left.
-#include <array>
-#include <atomic>
+// Our client and the server with a proxy between them that loses, refuses, cuts, delays and doubles
+// what passes; and a server that has no descriptors left.
 #include <chrono>
+#include <initializer_list>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@
 #include <sys/resource.h>
 
 #include "base/file_descriptor.h"
+#include "base/strings.h"
+#include "support/exposition.h"
 #include "support/raw_http.h"
 #include "support/tcp_server.h"
 #include "tinker/local_server.h"
@@ -25,46 +28,72 @@
 namespace tinker::faults_test {
 namespace {
 
+using testing::Exposition;
 using testing::IsOk;
 using testing::RawHttp;
 using testing::TcpPeer;
 using testing::TcpServer;
 
-enum class Fault { none, lost_request, lost_answer, cut_answer, late_answer, twice };
+enum class Fault {
+  none,
+  lost_request,
+  refused_request,  // 503, and the server does not hear of it
+  twice,
+  lost_answer,
+  late_answer,
+  cut_answer,
+  broken_answer,  // 500, after it was done
+};
 
-/// Carries requests to a server. Every third one meets a fault, each kind in turn.
+/// What a request is for; faults are counted for each.
+std::string kind_of(const std::string& request) {
+  constexpr std::string_view kPrefix = "/api/v1/";
+  const auto path = request.find(kPrefix) + kPrefix.size();
+  const auto name = request.substr(path, request.find_first_of(" ?/", path) - path);
+  if (name.starts_with("save_weights")) return "save";
+  return name;
+}
+
+/// Carries requests to a server. Every second one of a kind meets a fault, all faults in turn.
 class FaultProxy {
  public:
   explicit FaultProxy(std::uint16_t server)
       : proxy_([this, server](TcpPeer& peer, int) { carry(peer, server); }) {}
 
   [[nodiscard]] std::string url() const { return proxy_.url(""); }
-  [[nodiscard]] int faults() const { return requests_ / 3; }
+  /// How many faults the requests of a kind have met.
+  [[nodiscard]] std::size_t faults(const std::string& kind) {
+    const std::lock_guard lock(mutex_);
+    return requests_[kind] / 2;
+  }
+  static constexpr std::size_t kFaults = 7;
 
  private:
-  Fault next_fault() {
-    constexpr std::array kFaults = {Fault::lost_request,
-                                    Fault::twice,
-                                    Fault::lost_answer,
-                                    Fault::late_answer,
-                                    Fault::cut_answer};
-    const int number = requests_++;
-    if (number % 3 != 2) return Fault::none;
-    return kFaults.at(static_cast<std::size_t>(number / 3) % kFaults.size());
+  Fault next_fault(const std::string& kind) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t number = requests_[kind]++;
+    return number % 2 == 0 ? Fault::none : static_cast<Fault>(1 + number / 2 % kFaults);
   }
   void carry(TcpPeer& peer, std::uint16_t server) {
     while (true) {
       const std::string request = peer.read_request();
       if (request.empty()) return;
-      const Fault fault = next_fault();
+      const Fault fault = next_fault(kind_of(request));
       if (fault == Fault::lost_request) return peer.reset();
+      if (fault == Fault::refused_request) {
+        peer.write(failure("503 Service Unavailable"));
+        continue;
+      }
       if (fault == Fault::twice) (void)answer(server, request);
       const std::string whole = answer(server, request);
       if (fault == Fault::lost_answer) return peer.reset();
       if (fault == Fault::cut_answer) return peer.write(whole.substr(0, whole.size() - 3));
       if (fault == Fault::late_answer) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      peer.write(whole);
+      peer.write(fault == Fault::broken_answer ? failure("500 Internal Server Error") : whole);
     }
+  }
+  static std::string failure(std::string_view status) {
+    return base::concat("HTTP/1.1 ", status, "\r\nContent-Length: 14\r\n\r\n{\"detail\":\"x\"}");
   }
   static std::string answer(std::uint16_t server, const std::string& request) {
     RawHttp client(server);
@@ -73,7 +102,8 @@ class FaultProxy {
     return out.head + "\r\n" + out.body;
   }
 
-  std::atomic<int> requests_ = 0;
+  std::mutex mutex_;
+  std::map<std::string, std::size_t> requests_;  // guarded by it
   TcpServer proxy_;
 };
 
@@ -81,32 +111,120 @@ std::vector<Datum> batch() {
   return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
 }
 
-/// The loss after a few steps in flight together.
-double train(const std::string& url) {
-  const auto service =
-      ServiceClient::connect({.base_url = url, .api_key = Secret("tml-local-test")}).value();
-  const auto trainer =
-      service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-  for (int i = 0; i < 6; ++i) {
-    auto [gradients, update] =
-        trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
-    EXPECT_THAT(gradients.get(), IsOk());
-    EXPECT_THAT(update.get(), IsOk());
+class FaultProxyTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] static ServiceClient connect(const std::string& url) {
+    return ServiceClient::connect({.base_url = url, .api_key = Secret("tml-local-test")}).value();
   }
-  return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
-}
+  static double loss_of(const TrainingClient& trainer) {
+    return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
+  }
+  static void train(const TrainingClient& trainer, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      auto [gradients, update] =
+          trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
+      EXPECT_THAT(gradients.get(), IsOk());
+      EXPECT_THAT(update.get(), IsOk());
+    }
+  }
+  /// Tokens that the server has worked on since the last call.
+  double work(const char* kind) {
+    const auto answer = RawHttp(server_.port()).ask("GET", "/metrics");
+    const double all = Exposition::parse(answer.body)
+                           .value()
+                           .value("tinker_server_tokens_total", {{"model", "tiny"}, {"kind", kind}})
+                           .value_or(0);
+    return all - std::exchange(counted_, all);
+  }
+  void expect_all_faults(std::initializer_list<const char*> kinds) {
+    for (const char* kind : kinds) EXPECT_GE(proxy_.faults(kind), FaultProxy::kFaults) << kind;
+  }
 
-TEST(FaultProxy, LosesNoStepAndDoublesNone) {
-  const auto server =
+  const LocalServer server_ =
       LocalServer::start({.models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
                           .threads = 1,
-                          .precision = EnginePrecision::f32})
+                          .precision = EnginePrecision::f32,
+                          // The proxy ends after the last poll that it carries.
+                          .limits = {.batch_poll_time = std::chrono::milliseconds(200)}})
           .value();
-  const double undisturbed = train(server.base_url());
-  const FaultProxy proxy(server.port());
+  FaultProxy proxy_{server_.port()};
 
-  EXPECT_EQ(train(proxy.url()), undisturbed);
-  EXPECT_GT(proxy.faults(), 5);
+ private:
+  double counted_ = 0;
+};
+
+TEST_F(FaultProxyTest, LosesNoStepAndDoublesNone) {
+  const auto loss_after_steps = [](const std::string& url) {
+    const auto service = connect(url);
+    const auto trainer =
+        service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+    train(trainer, 10);
+    return loss_of(trainer);
+  };
+  const double undisturbed = loss_after_steps(server_.base_url());
+  const double tokens = work("training");
+
+  EXPECT_EQ(loss_after_steps(proxy_.url()), undisturbed);
+  EXPECT_EQ(work("training"), tokens);
+  expect_all_faults({"forward_backward", "optim_step", "retrieve_future"});
+}
+
+TEST_F(FaultProxyTest, LosesNoSaveAndDoublesNone) {
+  struct Saved {
+    std::vector<std::string> names = {};
+    double loss = 0;  ///< Of the run that goes on from the last one.
+    bool operator==(const Saved&) const = default;
+  };
+  const auto save = [](const std::string& url) {
+    const auto service = connect(url);
+    const auto trainer =
+        service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+    std::string last;
+    for (int i = 0; i < 5; ++i) {
+      train(trainer, 1);
+      const auto name = std::to_string(i);
+      EXPECT_THAT(trainer.save_weights_for_sampler(name).get(), IsOk());
+      last = trainer.save_state(name).get().value().path;
+    }
+    const auto resumed =
+        service.create_training_client_from_state_with_optimizer(last).get().value();
+    train(resumed, 1);
+    Saved out = {.loss = loss_of(resumed)};
+    const auto rest = service.create_rest_client();
+    for (const auto& each : rest.list_checkpoints(trainer.model_id()).get().value().checkpoints) {
+      out.names.push_back(each.checkpoint_id);
+    }
+    return out;
+  };
+  const Saved undisturbed = save(server_.base_url());
+
+  const Saved saved = save(proxy_.url());
+
+  EXPECT_EQ(saved.names.size(), 10U);
+  EXPECT_EQ(saved, undisturbed);
+  expect_all_faults({"save"});
+}
+
+TEST_F(FaultProxyTest, LosesNoSampleAndDrawsNoneTwice) {
+  const auto sample = [](const std::string& url) {
+    const auto sampler = connect(url).create_sampling_client({.base_model = "tiny"}).get().value();
+    std::vector<std::vector<std::int32_t>> drawn;
+    for (std::uint64_t round = 0; round < 8; ++round) {
+      std::vector<Future<SampleResponse>> waiting;
+      for (std::uint64_t i = 0; i < 2; ++i) {
+        waiting.push_back(sampler.sample(ModelInput::from_tokens({5, 9, 12}),
+                                         {.max_tokens = 4, .seed = 2 * round + i}));
+      }
+      for (auto& each : waiting) drawn.push_back(each.get().value().sequences.at(0).tokens);
+    }
+    return drawn;
+  };
+  const auto undisturbed = sample(server_.base_url());
+  const double tokens = work("sample");
+
+  EXPECT_EQ(sample(proxy_.url()), undisturbed);
+  EXPECT_EQ(work("sample"), tokens);
+  expect_all_faults({"asample", "retrieve_futures"});
 }
 
 /// While it lives, this process has all the descriptors that it may have.

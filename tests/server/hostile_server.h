@@ -24,13 +24,16 @@ inline constexpr const char* kBob = "tml-bob-0123456789abcdef";
 class HostileServer : public ::testing::Test {
  protected:
   HostileServer() : HostileServer(LocalServerLimits()) {}
-  explicit HostileServer(const LocalServerLimits& limits) : server_(start(limits)) {}
+  explicit HostileServer(const LocalServerLimits& limits) : HostileServer(options(limits)) {}
+  explicit HostileServer(LocalServerOptions options)
+      : server_(LocalServer::start(std::move(options)).value()) {}
 
-  static LocalServerOptions options() {
+  static LocalServerOptions options(const LocalServerLimits& limits = {}) {
     return {.models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
             .keys = {{.owner = "ada", .key = Secret(kAda)}, {.owner = "bob", .key = Secret(kBob)}},
             .threads = 1,
-            .precision = EnginePrecision::f32};
+            .precision = EnginePrecision::f32,
+            .limits = limits};
   }
 
   void TearDown() override {
@@ -91,13 +94,6 @@ class HostileServer : public ::testing::Test {
   }
 
   LocalServer server_;
-
- private:
-  static LocalServer start(const LocalServerLimits& limits) {
-    auto wanted = options();
-    wanted.limits = limits;
-    return LocalServer::start(std::move(wanted)).value();
-  }
 };
 
 /// The operation was refused at once, or failed and the user is to blame.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +25,7 @@ class LogCapture {
     return {[lines = lines_](LogLevel level, std::string_view text) {
               const std::lock_guard lock(lines->mutex);
               lines->all.push_back({level, std::string(text)});
+              lines->grown.notify_all();
             },
             threshold};
   }
@@ -34,6 +38,14 @@ class LogCapture {
     }
     return out;
   }
+  /// Until one contains `part`. Returns whether one did before so long.
+  [[nodiscard]] bool wait_for(std::string_view part, std::chrono::nanoseconds limit) const {
+    std::unique_lock lock(lines_->mutex);
+    return lines_->grown.wait_for(lock, limit, [&] {
+      return std::ranges::any_of(
+          lines_->all, [&](const Line& line) { return line.text.find(part) != std::string::npos; });
+    });
+  }
   [[nodiscard]] std::string text() const {
     std::string out;
     for (const auto& line : lines()) out += line.text + "\n";
@@ -44,6 +56,7 @@ class LogCapture {
   struct Lines {
     std::mutex mutex;
     std::vector<Line> all;
+    std::condition_variable grown;
   };
   std::shared_ptr<Lines> lines_ = std::make_shared<Lines>();
 };

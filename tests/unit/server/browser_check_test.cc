@@ -115,6 +115,31 @@ TEST(BrowserCheckBeyondLoopback, RefusesPagesOfOthers) {
               is_refused("may not use this server"));
 }
 
+TEST(BrowserCheckBehindAProxy, LetsThePublicHostAndItsPagesIn) {
+  constexpr const char* kPublic = "https://tinker.example";
+  for (const char* host : {"tinker.example", "Tinker.Example:443", "127.0.0.1:8000"}) {
+    EXPECT_THAT(check_browser(host, "", true, kPublic), IsOk()) << host;
+    EXPECT_THAT(check_browser(host, kPublic, true, kPublic), IsOk()) << host;
+  }
+  EXPECT_THAT(check_browser("10.0.0.7:8000", kPublic, false, kPublic), IsOk());
+  EXPECT_THAT(check_browser("[::2]", "", true, "http://[::2]:81"), IsOk());
+}
+
+TEST(BrowserCheckBehindAProxy, RefusesOtherHostsAndTheirPages) {
+  constexpr const char* kPublic = "https://tinker.example";
+  for (const char* host : {"evil.example", "tinker.example.evil.example", "example", ""}) {
+    EXPECT_THAT(check_browser(host, "", true, kPublic), is_refused("the Host header")) << host;
+  }
+  for (const char* origin :
+       {"http://tinker.example", "https://tinker.example:8443", "https://evil.example", "null"}) {
+    for (const bool is_loopback : {true, false}) {
+      EXPECT_THAT(check_browser("tinker.example:443", origin, is_loopback, kPublic),
+                  is_refused("may not use this server"))
+          << origin;
+    }
+  }
+}
+
 TEST(BrowserCheck, QuotesWhatItRefuses) {
   EXPECT_THAT(check_browser(kHost, "http://a\n\"", true), is_refused("\\x0a"));
 }
