@@ -39,8 +39,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::string note = {};  ///< What the server chose, for the journal.
     bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
   };
-  /// Of a request that is refused for its content: it has its number all the same, and its future
-  /// says why (PROTOCOL 10.17).
+  /// The work of a request whose content is refused: the request uses up its number, and its future
+  /// fails with `why` (PROTOCOL 10.17).
   static Work refusal(Error why);
 
   /// Of a server that keeps journals.
