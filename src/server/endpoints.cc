@@ -550,7 +550,10 @@ async::Task<> answer(std::shared_ptr<Service> service,
 
 std::vector<EndpointName> endpoint_names() {
   std::vector<EndpointName> out;
-  for (const auto& endpoint : kEndpoints) out.push_back({endpoint.method, endpoint.path});
+  out.reserve(kEndpoints.size());
+  for (const auto& endpoint : kEndpoints) {
+    out.push_back({.method = endpoint.method, .path = endpoint.path});
+  }
   return out;
 }
 

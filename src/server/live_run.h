@@ -58,7 +58,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// when this ends; its place in the order is that of this call.
   async::Task<std::string> submit(std::shared_ptr<Service> service, Operation operation);
   /// A request of an earlier life that ended like this, and is in no state and no log any more.
-  void add_result(const std::shared_ptr<Service>& service, const JournalRecord& record);
+  void add_result(const std::shared_ptr<Service>& service, const JournalRecord& entry);
   /// The model is there; what waited for it starts.
   void open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer);
   /// There will be none: what waits, and what comes, fails with `reason`.

@@ -182,6 +182,7 @@ async::Task<std::shared_ptr<Sampler>> sampler_of(Call call, SampleRequest reques
 
 std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_t count) {
   std::vector<std::string> out;
+  out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) out.push_back(base::concat(request_id, ":", i));
   return out;
 }

@@ -243,6 +243,7 @@ Sequencer::Sequencer(std::shared_ptr<async::EventLoop> loop,
                      std::chrono::nanoseconds hold)
     : impl_(std::make_shared<Impl>(std::move(loop), next, hold)) {}
 
+// `impl_` is shared, so there is no bad_weak_ptr. NOLINTNEXTLINE(bugprone-exception-escape)
 Sequencer::~Sequencer() {
   impl_->close({.code = ErrorCode::closed, .message = "the model was unloaded"});
 }
