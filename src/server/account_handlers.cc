@@ -52,7 +52,11 @@ async::Task<AuthTokenResponse> exchange_token(Call call) {
   co_return AuthTokenResponse{.jwt = Secret(std::move(token))};
 }
 
+// Only a login asks for it (PROTOCOL 9.48).
 async::Task<SelfApiKeyResponse> own_key(Call call) {
+  if (call.service->access.needs_key()) {
+    call.service->audit(call.caller, "organization_login", {{"name", call.caller.name}});
+  }
   co_return SelfApiKeyResponse{
       .key_id = call.caller.key_id,
       .name = call.caller.name,

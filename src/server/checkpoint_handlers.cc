@@ -80,7 +80,8 @@ CheckpointRecord as_public(CheckpointRecord record) {
   return record;
 }
 
-/// Of a run of another's, only what is public, and nothing of what its owner does and writes.
+/// The run as `caller` may see it. Callers who do not own it see its public checkpoints only, and
+/// neither its metadata nor the time of its last request.
 Result<VisibleRun> see(Store& store, const std::string& caller, RunRecord run) {
   TINKER_TRY(auto checkpoints, store.checkpoints_of_run(run.run_id));
   if (run.owner == caller) {
@@ -123,7 +124,7 @@ async::Task<> change(Call call,
                      Result<void> (*what)(Store& store, const TinkerPath& path)) {
   TINKER_CO_TRY(const auto path, path_of(call));
   auto search = call.service->own_checkpoint(path, call.caller.owner);
-  TINKER_CO_TRY(const auto record, co_await std::move(search));
+  TINKER_CO_TRY(co_await std::move(search));
   auto changed = call.service->disk.run([what, path](Store& store) { return what(store, path); });
   auto wait = async::until(std::move(changed));
   TINKER_CO_TRY(co_await wait);

@@ -49,10 +49,12 @@ constexpr std::array kRows = {
              "requests that were accepted and are not finished; beyond, samples get 429"},
     LimitRow{"samples", &Limits::samples, Unit::count, "samples of one request"},
     LimitRow{"losses", &Limits::losses, Unit::count, "custom losses of a session"},
-    LimitRow{"ephemeral_saves",
-             &Limits::ephemeral_saves,
-             Unit::count,
-             "saves without a name of a session; beyond, the oldest goes"},
+    LimitRow{
+        "ephemeral_saves",
+        &Limits::ephemeral_saves,
+        Unit::count,
+        "weights that a session keeps to sample from though no name leads to them; beyond, the "
+        "oldest go"},
     LimitRow{"adapters",
              &Limits::adapters,
              Unit::count,

@@ -1,21 +1,34 @@
 #include "server/live_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
 #include "server/errors.h"
+#include "server/queue_reasons.h"
 #include "server/service.h"
 
 namespace tinker::server {
 
 namespace {
 
-/// An operation of a run with a journal: ends when its request is in it, on the disk.
+/// An operation of a run with a journal: ends when what it appended is on the disk.
 async::Task<EncodedResult> perform(std::shared_ptr<RunJournal> journal,
                                    async::Task<EncodedResult> work) {
   auto result = co_await std::move(work);
   auto syncing = journal->sync_at_last();
   TINKER_CO_TRY(co_await std::move(syncing));
+  co_return result;
+}
+
+/// An operation that shall not be done again: the journal has its result before anybody else.
+async::Task<EncodedResult> perform_once(std::shared_ptr<Service> service,
+                                        std::shared_ptr<RunJournal> journal,
+                                        std::string request_id,
+                                        async::Task<EncodedResult> work) {
+  auto result = co_await std::move(work);
+  // What a server that stops has not finished, its next life does.
+  if (!service->is_stopped()) journal->keep_result(request_id, result);
   co_return result;
 }
 
@@ -81,7 +94,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
                       std::optional<Error> refusal) mutable {
     service->loop()->post(
         [service, self, refusal = std::move(refusal), what = std::move(what)]() mutable {
-          if (refusal) return self->finish(*service, what.request_id, false, *std::move(refusal));
+          if (refusal) return self->finish(*service, what.request_id, *std::move(refusal));
           self->start(service, std::move(what));
         });
   };
@@ -93,7 +106,13 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
                                 .request_id = request_id,
                                 .start = std::move(start_it)}));
   if (admission.is_duplicate) return admission;
-  service->futures.open({.request_id = request_id, .owner = record.owner});
+  service->futures.open(
+      {.request_id = request_id,
+       .owner = record.owner,
+       .why = [weak = weak_from_this(), &futures = service->futures](std::string_view id) {
+         const auto self = weak.lock();
+         return self ? self->why_pending(id, futures) : StillPending();
+       }});
   if (!journal_) return admission;
   const auto entry = record_of(*this, operation, request_id);
   source.is_replay ? journal_->replay(entry) : journal_->accept(entry);
@@ -126,36 +145,58 @@ void LiveRun::add_result(const std::shared_ptr<Service>& service, const JournalR
 }
 
 void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
-  if (failure_) return finish(*service, what.request_id, false, *failure_);
+  if (failure_) return finish(*service, what.request_id, *failure_);
   if (!trainer_) {
     waiting_.emplace_back([service, self = shared_from_this(), what = std::move(what)]() mutable {
       self->start(service, std::move(what));
     });
     return;
   }
+  started_.push_back(what.request_id);
   if (journal_) journal_->start(what.request_id);
   auto task = what.work(shared_from_this());
+  if (journal_ && what.is_final) {
+    task = perform_once(service, journal_, what.request_id, std::move(task));
+  }
   if (journal_) task = perform(journal_, std::move(task));
-  service->spawn(
-      scope_,
-      std::move(task),
-      [service, self = shared_from_this(), request_id = what.request_id, is_final = what.is_final](
-          detail::Late<EncodedResult> result) {
-        self->finish(*service, request_id, is_final, *std::move(result));
-      });
+  service->spawn(scope_,
+                 std::move(task),
+                 [service, self = shared_from_this(), request_id = what.request_id](
+                     detail::Late<EncodedResult> result) {
+                   self->finish(*service, request_id, *std::move(result));
+                 });
 }
 
 void LiveRun::finish(Service& service,
                      const std::string& request_id,
-                     bool is_final,
                      Result<EncodedResult> result) {
+  if (const auto started = std::ranges::find(started_, request_id); started != started_.end()) {
+    started_.erase(started);  // the first one, mostly
+  }
   // What a server that stops has not finished, its next life does.
   if (journal_ && service.is_stopped()) return;
-  if (journal_ && is_final) journal_->keep_result(request_id, result);
   const bool was_catching_up = is_catching_up();
   service.futures.finish(request_id, std::move(result));
   if (journal_) journal_->finish(request_id);
   if (was_catching_up) service.caught_up.wake_all();
+}
+
+StillPending LiveRun::why_pending(std::string_view request_id, const FutureStore& futures) const {
+  if (const auto number = sequencer_.awaited_by(request_id)) {
+    return {.reason = base::concat("waits for request ", *number, " of this model")};
+  }
+  if (!trainer_) {
+    const auto creation = futures.state(record.run_id + ":0");
+    return {.state = QueueState::paused_capacity,
+            .reason = base::concat(
+                "waits for its model", creation.reason.empty() ? "" : ": ", creation.reason)};
+  }
+  const auto place = std::ranges::find(started_, request_id);
+  if (place == started_.end()) return {};
+  const auto before = static_cast<std::size_t>(place - started_.begin());
+  if (before == 0) return {.reason = shared_with_others(model_->engine.queue())};
+  return {.reason = base::concat(
+              "waits for the engine: ", counted(before, "request"), " of this model before it")};
 }
 
 void LiveRun::open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer) {
@@ -192,6 +233,10 @@ void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
 
 void LiveRun::keep_sampler(std::int64_t number) {
   if (journal_) journal_->keep_sampler(*trainer_, scope_, number);
+}
+
+void LiveRun::drop_sampler(std::int64_t number) {
+  if (journal_) journal_->drop_sampler(number);
 }
 
 void LiveRun::forget() {

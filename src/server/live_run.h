@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/scope.h"
 #include "async/task.h"
@@ -38,8 +39,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::string note = {};  ///< What the server chose, for the journal.
     bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
   };
-  /// Of a request that is refused for its content: it has its number all the same, and its future
-  /// says why (PROTOCOL 10.17).
+  /// The work of a request whose content is refused: the request uses up its number, and its future
+  /// fails with `why` (PROTOCOL 10.17).
   static Work refusal(Error why);
 
   /// Of a server that keeps journals.
@@ -73,6 +74,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void settle(const std::optional<std::string>& snapshot, bool is_good);
   /// What the sampling session with this number draws from is to survive the server.
   void keep_sampler(std::int64_t number);
+  void drop_sampler(std::int64_t number);
   /// Removes the journal: the run is over.
   void forget();
   /// What an earlier life had accepted has not all been done again.
@@ -81,6 +83,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
+  /// Why one of its operations, which has no result yet, waits.
+  [[nodiscard]] StillPending why_pending(std::string_view request_id,
+                                         const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
@@ -97,10 +102,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   };
   Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);
   void start(const std::shared_ptr<Service>& service, Start what);
-  void finish(Service& service,
-              const std::string& request_id,
-              bool is_final,
-              Result<EncodedResult> result);
+  void finish(Service& service, const std::string& request_id, Result<EncodedResult> result);
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
@@ -109,6 +111,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
+  std::deque<std::string> started_ = {};             // ids of those that have not ended
 };
 
 /// The number behind that of a request, if it has one.

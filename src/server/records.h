@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +62,14 @@ struct SamplerRecord {
   friend bool operator==(const SamplerRecord&, const SamplerRecord&) = default;
 };
 
+/// While it lives, the folder of a checkpoint stays, even without a record. No part of what the
+/// record says: all holds are equal.
+struct FolderHold {
+  std::shared_ptr<const void> token = {};
+
+  friend bool operator==(const FolderHold&, const FolderHold&) { return true; }
+};
+
 /// A stored checkpoint. Its folder has the layout of PEFT; records of copies share it.
 struct CheckpointRecord {
   std::string run_id = {};
@@ -77,6 +86,7 @@ struct CheckpointRecord {
   std::optional<StringMap> user_metadata = {};
   std::optional<Instant> expires_at = {};
   std::string folder = {};  ///< Below the store's folder of checkpoints; made by the store.
+  FolderHold hold = {};     ///< Of a record that `Store::find_checkpoint` gave.
 
   [[nodiscard]] TinkerPath path() const {
     return {.training_run_id = run_id, .kind = kind, .name = name};

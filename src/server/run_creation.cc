@@ -42,19 +42,13 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
     auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
     auto wait = async::until(std::move(loading));
     auto snapshot = co_await wait;
-    const std::string id = base::concat(record.session_id, ":sample:", number);
     if (!snapshot.ok()) {
-      service->options().logger.write(LogLevel::warn,
-                                      base::concat(id, ": ", snapshot.error().to_string()));
+      service->options().logger.write(
+          LogLevel::warn,
+          base::concat(record.session_id, ":sample:", number, ": ", snapshot.error().to_string()));
       continue;
     }
-    SamplerRecord sampler = {.sampler_id = id,
-                             .session_id = record.session_id,
-                             .owner = record.owner,
-                             .base_model = record.base_model};
-    const auto restored = service->samplers.add(std::move(sampler), session);
-    restored->ephemeral = *std::move(snapshot);
-    service->revive(*restored);
+    service->revive(*service->add_ephemeral(session, run, number, *std::move(snapshot)));
   }
   co_return Result<void>();
 }

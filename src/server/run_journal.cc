@@ -16,7 +16,6 @@ constexpr auto kTryAgain = std::chrono::seconds(1);
 // Part of the time that writing states may take.
 constexpr int kShare = 20;
 constexpr int kInsufficientStorage = 507;
-constexpr std::size_t kMostSamplers = 8;
 constexpr std::string_view kSnapshot = "snapshot-";
 constexpr std::string_view kSampler = "sampler-";
 
@@ -175,10 +174,6 @@ void RunJournal::keep_sampler(const LocalTrainer& trainer,
                               const std::shared_ptr<async::Scope>& scope,
                               std::int64_t number) {
   samplers_[number] = false;
-  while (samplers_.size() > kMostSamplers) {
-    stale_.push_back(sampler_folder(samplers_.begin()->first).filename().string());
-    samplers_.erase(samplers_.begin());
-  }
   auto writing =
       finish_writing(trainer.save_async(sampler_folder(number), CheckpointParts::weights));
   async::run_detached(parts_.loop,
@@ -190,12 +185,19 @@ void RunJournal::keep_sampler(const LocalTrainer& trainer,
 }
 
 void RunJournal::sampler_written(std::int64_t number, const Result<void>& outcome) {
-  const auto found = samplers_.find(number);
-  if (found == samplers_.end()) return;
-  found->second = outcome.ok();
-  if (outcome.ok()) return cut();
-  samplers_.erase(found);
-  warn("weights of a sampling session", outcome.error());
+  if (const auto found = samplers_.find(number); found != samplers_.end()) {
+    found->second = outcome.ok();
+    if (!outcome.ok()) {
+      samplers_.erase(found);
+      warn("weights of a sampling session", outcome.error());
+    }
+  }
+  cut();
+}
+
+void RunJournal::drop_sampler(std::int64_t number) {
+  if (samplers_.erase(number) == 0) return;
+  stale_.push_back(sampler_folder(number).filename().string());
 }
 
 // ---- cutting the log

@@ -102,6 +102,8 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void keep_sampler(const LocalTrainer& trainer,
                     const std::shared_ptr<async::Scope>& scope,
                     std::int64_t number);
+  /// They are not needed any more: the next cut of the log removes them.
+  void drop_sampler(std::int64_t number);
   /// What the log begins with.
   void found_snapshot(std::string name) { last_snapshot_ = std::move(name); }
   void found_sampler(std::int64_t number) { samplers_[number] = true; }

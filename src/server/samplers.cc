@@ -4,8 +4,7 @@
 
 namespace tinker::server {
 
-std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
-                                       std::shared_ptr<const Session> session) {
+std::shared_ptr<Sampler> Samplers::add(SamplerRecord record, std::shared_ptr<Session> session) {
   auto sampler = std::make_shared<Sampler>();
   sampler->record = std::move(record);
   sampler->scope->attach(session->scope);
@@ -17,6 +16,14 @@ std::shared_ptr<Sampler> Samplers::add(SamplerRecord record,
 std::shared_ptr<Sampler> Samplers::find(const std::string& sampler_id) const {
   const auto found = samplers_.find(sampler_id);
   return found != samplers_.end() ? found->second : nullptr;
+}
+
+std::vector<AdapterSnapshot> Samplers::ephemeral() const {
+  std::vector<AdapterSnapshot> out;
+  for (const auto& [id, sampler] : samplers_) {
+    if (sampler->ephemeral) out.push_back(*sampler->ephemeral);
+  }
+  return out;
 }
 
 void Samplers::remove_of_session(std::string_view session_id, const Error& reason) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "async/scope.h"
 #include "base/bounded_map.h"
@@ -15,7 +16,7 @@
 
 namespace tinker::server {
 
-class Service;
+class LiveRun;
 
 /// Clients number the requests of a clone from here on (PROTOCOL 7.11).
 inline constexpr std::int64_t kClone = 1'000'000'000;
@@ -32,14 +33,15 @@ struct Sampler {
   };
 
   SamplerRecord record = {};
-  std::shared_ptr<const Session> session = {};  ///< Null: of one sample that names its weights.
+  std::shared_ptr<Session> session = {};  ///< Null: of one sample that names its weights.
   /// What `record.model_path` named when the session was made: saving again under that name changes
-  /// nothing here.
+  /// nothing here, and the latest few of a session keep its files.
   std::optional<CheckpointRecord> checkpoint = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
-  bool is_revived = false;  ///< It was made in an earlier life of the server.
-  bool is_dropped = false;  ///< It held such weights, and newer ones took their place.
+  std::weak_ptr<LiveRun> run = {};  ///< Whose they are: its journal has them, too.
+  bool is_revived = false;          ///< It was made in an earlier life of the server.
+  bool is_dropped = false;          ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};      // by seq_id
   std::int64_t clones = 0;                                         // that joined
@@ -49,11 +51,13 @@ struct Sampler {
 class Samplers {
  public:
   /// The id is the record's. Its scope hangs below the session's.
-  std::shared_ptr<Sampler> add(SamplerRecord record, std::shared_ptr<const Session> session);
+  std::shared_ptr<Sampler> add(SamplerRecord record, std::shared_ptr<Session> session);
   [[nodiscard]] std::shared_ptr<Sampler> find(const std::string& sampler_id) const;
   /// Ends the work of all samplers of a session and forgets them.
   void remove_of_session(std::string_view session_id, const Error& reason);
   [[nodiscard]] std::size_t size() const noexcept { return samplers_.size(); }
+  /// Weights that are nowhere on the disk.
+  [[nodiscard]] std::vector<AdapterSnapshot> ephemeral() const;
 
  private:
   std::unordered_map<std::string, std::shared_ptr<Sampler>> samplers_ = {};

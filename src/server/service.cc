@@ -1,5 +1,6 @@
 #include "server/service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/logging.h"
@@ -120,7 +121,11 @@ Service::Service(Parts parts)
 Service::~Service() = default;
 
 void Service::start() {
-  every(kExpiryPeriod, &Service::expire_sessions);
+  loop_->post([self = shared_from_this()] {
+    run_beside(*self, self->sessions.restore(), "sessions of an earlier life");
+  });
+  every(std::min<std::chrono::nanoseconds>(kExpiryPeriod, options_.session_timeout),
+        &Service::expire_sessions);
   every(options_.limits.sweep_time, &Service::sweep_checkpoints);
   every(kUsagePeriod, &Service::write_usage);
   every(kRefusalPeriod, &Service::write_refused_keys);
@@ -227,6 +232,42 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
   auto sampler = samplers.add(*std::move(record), session);
   revive(*sampler);
   co_return sampler;
+}
+
+std::shared_ptr<Sampler> Service::add_ephemeral(const std::shared_ptr<Session>& session,
+                                                const std::shared_ptr<LiveRun>& run,
+                                                std::int64_t number,
+                                                AdapterSnapshot weights) {
+  const auto& id = session->record.session_id;
+  const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", number),
+                                     .session_id = id,
+                                     .owner = run->record.owner,
+                                     .base_model = run->record.base_model},
+                                    session);
+  sampler->ephemeral = std::move(weights);
+  sampler->run = run;
+  session->samplers.emplace(number, sampler->record.sampler_id);
+  session->ephemeral.insert(number);
+  if (session->ephemeral.size() <= options_.limits.ephemeral_saves) return sampler;
+  const std::int64_t first = *session->ephemeral.begin();
+  session->ephemeral.erase(first);
+  if (const auto oldest = samplers.find(session->samplers.at(first))) {
+    oldest->ephemeral.reset();
+    oldest->is_dropped = true;
+    oldest->accepted.clear();  // a session may have thousands; repeats find the futures
+    if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
+  }
+  return sampler;
+}
+
+void Service::set_checkpoint(const std::shared_ptr<Sampler>& sampler,
+                             CheckpointRecord checkpoint) const {
+  sampler->checkpoint = std::move(checkpoint);
+  auto& holding = sampler->session->holding;
+  holding.push_back(sampler);
+  if (holding.size() <= options_.limits.ephemeral_saves) return;
+  if (const auto oldest = holding.front().lock()) oldest->checkpoint->hold = {};
+  holding.pop_front();
 }
 
 void Service::revive(Sampler& sampler) const {

@@ -130,6 +130,15 @@ class Service : public std::enable_shared_from_this<Service> {
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
   /// disk.
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
+  /// Enters a sampling session for weights of `run` that have no name. Those are kept for the
+  /// latest few only: nobody says when they are not needed any more.
+  std::shared_ptr<Sampler> add_ephemeral(const std::shared_ptr<Session>& session,
+                                         const std::shared_ptr<LiveRun>& run,
+                                         std::int64_t number,
+                                         AdapterSnapshot weights);
+  /// What a sampling session draws from. The latest few of a session have its files even when the
+  /// checkpoint was replaced or deleted.
+  void set_checkpoint(const std::shared_ptr<Sampler>& sampler, CheckpointRecord checkpoint) const;
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
   /// A checkpoint that the caller may read: his own, a public or an imported one.

@@ -13,34 +13,44 @@ Sessions::Sessions(std::shared_ptr<async::EventLoop> loop,
                    std::shared_ptr<async::Scope> parent)
     : loop_(std::move(loop)), disk_(disk), parent_(std::move(parent)) {}
 
+std::shared_ptr<Session> Sessions::enter(SessionRecord record) {
+  const auto [found, is_new] = sessions_.try_emplace(record.session_id);
+  if (is_new) {
+    found->second = std::make_shared<Session>();
+    found->second->record = std::move(record);
+    found->second->last_seen = loop_->now();
+    found->second->scope->attach(parent_);
+  }
+  return found->second;
+}
+
+async::Task<> Sessions::restore() {
+  auto stored = disk_.run([](Store& store) { return store.open_sessions(); });
+  auto wait = async::until(std::move(stored));
+  TINKER_CO_TRY(auto records, co_await wait);
+  for (auto& record : records) enter(std::move(record));
+  co_return Result<void>();
+}
+
 async::Task<std::shared_ptr<Session>> Sessions::create(SessionRecord record) {
   auto stored = disk_.run([record](Store& store) { return store.add_session(record); });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(co_await wait);
-  auto session = std::make_shared<Session>();
-  session->record = std::move(record);
-  session->last_seen = loop_->now();
-  session->scope->attach(parent_);
-  sessions_.emplace(session->record.session_id, session);
-  co_return session;
+  co_return enter(std::move(record));
 }
 
 async::Task<std::shared_ptr<Session>> Sessions::find(std::string session_id, std::string owner) {
-  auto found = sessions_.find(session_id);
-  if (found == sessions_.end()) {
+  const auto found = sessions_.find(session_id);
+  auto session = found != sessions_.end() ? found->second : nullptr;
+  if (!session) {
     auto stored = disk_.run([session_id](Store& store) { return store.find_session(session_id); });
     auto wait = async::until(std::move(stored));
     TINKER_CO_TRY(auto record, co_await wait);
     if (!record) co_return no_such("session", session_id);
-    auto session = std::make_shared<Session>();
-    session->record = *std::move(record);
-    session->last_seen = loop_->now();
-    session->scope->attach(parent_);
-    // Another request may have been faster.
-    found = sessions_.emplace(session_id, std::move(session)).first;
+    session = enter(*std::move(record));  // another request may have been faster
   }
-  if (found->second->record.owner != owner) co_return no_such("session", session_id);
-  co_return found->second;
+  if (session->record.owner != owner) co_return no_such("session", session_id);
+  co_return session;
 }
 
 async::Task<std::shared_ptr<Session>> Sessions::find_open(std::string session_id,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,6 +21,7 @@
 namespace tinker::server {
 
 class Disk;
+struct Sampler;
 
 /// A request that was accepted: what its repeat is answered with (PROTOCOL 10, rule 2).
 struct Accepted {
@@ -34,8 +36,9 @@ struct Session {
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
   std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
-  /// Samplers with weights in memory only, oldest first.
-  std::deque<std::string> ephemeral = {};
+  std::set<std::int64_t> ephemeral = {};  ///< Those of them with weights in memory only.
+  /// Those that keep the files of their checkpoints, oldest first.
+  std::deque<std::weak_ptr<Sampler>> holding = {};
   std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id
   std::unordered_map<std::string, loss::Formula> formulas = {};  // by loss_id
 
@@ -44,8 +47,8 @@ struct Session {
   }
 };
 
-/// All sessions. Those of an earlier life of the server come back when a client names them. Loop
-/// thread only.
+/// All sessions. Those of an earlier life of the server come back when a client names them, and
+/// with `restore`. Loop thread only.
 class Sessions {
  public:
   /// Called for a session that has ended: finished, or expired.
@@ -55,6 +58,9 @@ class Sessions {
            Disk& disk,
            std::shared_ptr<async::Scope> parent);
 
+  /// Sessions that an earlier life of the server left open end like all others: when they are not
+  /// seen for a while.
+  async::Task<> restore();
   async::Task<std::shared_ptr<Session>> create(SessionRecord record);
   /// Fails with `not_found`; also for a session of somebody else.
   async::Task<std::shared_ptr<Session>> find(std::string session_id, std::string owner);
@@ -75,6 +81,9 @@ class Sessions {
   [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
 
  private:
+  /// The one that is there, if there is one.
+  std::shared_ptr<Session> enter(SessionRecord record);
+
   std::shared_ptr<async::EventLoop> loop_;
   Disk& disk_;
   std::shared_ptr<async::Scope> parent_;

@@ -51,7 +51,7 @@ struct CheckpointQuery {
   std::string caller = {};
   bool with_public = false;  ///< Also those of others that are public.
   std::optional<std::vector<std::string>> owners = {};
-  /// These two are nobody's but the owner's: with them, only the caller's own match.
+  /// Projects and metadata are private: a search by either finds the caller's own checkpoints only.
   std::optional<std::vector<std::string>> project_ids = {};
   StringMap user_metadata = {};  ///< Every pair must match.
   std::optional<CheckpointType> kind = {};
@@ -107,6 +107,8 @@ class Store {
   Result<void> add_session(const SessionRecord& session);
   /// Replaces what can change: project, finish, expiry.
   Result<void> update_session(const SessionRecord& session);
+  /// Those that have neither finished nor expired.
+  Result<std::vector<SessionRecord>> open_sessions();
   Result<std::optional<SessionRecord>> find_session(std::string_view session_id);
   Result<Page<SessionRecord>> list_sessions(std::string_view owner,
                                             PageRange range);  ///< Newest first.
@@ -146,7 +148,7 @@ class Store {
                                       const CheckpointPlace& place);
   void abandon_checkpoint(const CheckpointPlace& place) noexcept;
   [[nodiscard]] std::filesystem::path folder_of(const CheckpointRecord& record) const;
-  /// Whoever's it is.
+  /// Whoever's it is. Its folder stays while the record or a copy of it lives.
   Result<std::optional<CheckpointRecord>> find_checkpoint(const TinkerPath& path);
   /// Oldest first.
   Result<std::vector<CheckpointRecord>> checkpoints_of_run(std::string_view run_id);
@@ -158,13 +160,15 @@ class Store {
   Result<std::vector<ProjectStorage>> storage_by_project(std::string_view owner);
   Result<void> set_public(const TinkerPath& path, bool is_public);
   Result<void> set_expiry(const TinkerPath& path, std::optional<Instant> expires_at);
-  /// The folder goes with the last record that has it.
+  /// The folder goes with the last record that has it; one that is held, with the first sweep after
+  /// that.
   Result<void> delete_checkpoint(const TinkerPath& path);
   /// Adds the run `to`, and for it a record of the same folder: private, of the run's owner.
   Result<CheckpointRecord> copy_checkpoint(const TinkerPath& from,
                                            const RunRecord& to,
                                            std::optional<Instant> expires_at);
-  /// Removes what has expired, and what failed commits left; yields the paths of the former.
+  /// Removes what has expired, what failed commits left, and what was held when its record went;
+  /// yields the paths of the first.
   Result<std::vector<TinkerPath>> sweep();
 
   // ---- what happened ----

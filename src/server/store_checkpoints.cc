@@ -139,7 +139,20 @@ void Store::Parts::release_folder(const std::string& folder) {
       read_one(database,
                database.query("SELECT folder FROM checkpoints WHERE folder = ? LIMIT 1", {folder}),
                read_text);
-  if (user.ok() && !*user) data.remove_checkpoint(folder);
+  if (!user.ok() || *user) return;
+  const auto held = holds.find(folder);
+  if (held == holds.end() || held->second.expired()) return data.remove_checkpoint(folder);
+  kept_folders.push_back(folder);
+}
+
+FolderHold Store::Parts::hold(const std::string& folder) {
+  auto& known = holds[folder];
+  FolderHold out = {.token = known.lock()};
+  if (!out.token) {
+    out.token = std::make_shared<char>();
+    known = out.token;
+  }
+  return out;
 }
 
 Result<std::optional<CheckpointRecord>> Store::Parts::find_checkpoint(const TinkerPath& path) {
@@ -222,7 +235,7 @@ Result<CheckpointRecord> Store::copy_checkpoint(const TinkerPath& from,
                                                 const RunRecord& to,
                                                 std::optional<Instant> expires_at) {
   TINKER_TRY(auto transaction, Transaction::begin(parts_->database));
-  TINKER_TRY(auto source, find_checkpoint(from));
+  TINKER_TRY(auto source, parts_->find_checkpoint(from));
   if (!source) return not_found("checkpoint", from.to_string());
   CheckpointRecord copy = *std::move(source);
   copy.run_id = to.run_id;
@@ -239,7 +252,9 @@ Result<CheckpointRecord> Store::copy_checkpoint(const TinkerPath& from,
 // ---- What there is
 
 Result<std::optional<CheckpointRecord>> Store::find_checkpoint(const TinkerPath& path) {
-  return parts_->find_checkpoint(path);
+  TINKER_TRY(auto found, parts_->find_checkpoint(path));
+  if (found) found->hold = parts_->hold(found->folder);
+  return found;
 }
 
 Result<std::vector<CheckpointRecord>> Store::checkpoints_of_run(std::string_view run_id) {
@@ -331,7 +346,7 @@ Result<void> Store::set_expiry(const TinkerPath& path, std::optional<Instant> ex
 
 Result<void> Store::delete_checkpoint(const TinkerPath& path) {
   TINKER_TRY(auto transaction, Transaction::begin(parts_->database));
-  TINKER_TRY(const auto found, find_checkpoint(path));
+  TINKER_TRY(const auto found, parts_->find_checkpoint(path));
   if (!found) return not_found("checkpoint", path.to_string());
   TINKER_TRY(parts_->remove_record(path));
   TINKER_TRY(transaction.commit());
@@ -356,6 +371,10 @@ Result<std::vector<TinkerPath>> Store::sweep() {
   }
   TINKER_TRY(transaction.commit());
   for (const auto& folder : std::exchange(parts_->doubtful_folders, {})) {
+    parts_->release_folder(folder);
+  }
+  std::erase_if(parts_->holds, [](const auto& hold) { return hold.second.expired(); });
+  for (const auto& folder : std::exchange(parts_->kept_folders, {})) {
     parts_->release_folder(folder);
   }
   std::vector<TinkerPath> paths;

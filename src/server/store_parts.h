@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,10 @@ struct Store::Parts {
   /// Of records whose commit failed: the log on the disk may have them all the same. The next
   /// commit overwrites that part of the log, then the folders can go.
   std::vector<std::string> doubtful_folders = {};
+
+  /// Of folders that somebody may need; and those of them whose records have gone.
+  std::unordered_map<std::string, std::weak_ptr<const void>> holds = {};
+  std::vector<std::string> kept_folders = {};
 
   [[nodiscard]] Instant now() const {
     return std::chrono::floor<std::chrono::microseconds>(clock.wall_time());
@@ -48,7 +54,9 @@ struct Store::Parts {
   Result<void> change_checkpoint(const TinkerPath& path,
                                  std::string_view sql,
                                  const SqlValue& value);
-  /// Removes a folder unless a record has it. If that cannot be done, the next open does it.
+  FolderHold hold(const std::string& folder);
+  /// Removes a folder unless a record has it, or somebody holds it. If that cannot be done, the
+  /// next open does it.
   void release_folder(const std::string& folder);
 };
 

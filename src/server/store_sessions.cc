@@ -124,6 +124,14 @@ Result<void> Store::update_session(const SessionRecord& session) {
   return {};
 }
 
+Result<std::vector<SessionRecord>> Store::open_sessions() {
+  auto& database = parts_->database;
+  return read_all(
+      database,
+      database.query("SELECT * FROM sessions WHERE finish_reason IS NULL AND NOT has_expired"),
+      read_session);
+}
+
 Result<std::optional<SessionRecord>> Store::find_session(std::string_view session_id) {
   auto& database = parts_->database;
   return read_one(database,

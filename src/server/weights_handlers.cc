@@ -120,45 +120,34 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
-/// Weights without a name are kept for the latest few sampling sessions only: nobody says when they
-/// are not needed any more.
-void drop_old_weights(Service& service, Session& session, const std::string& newest) {
-  session.ephemeral.push_back(newest);
-  if (session.ephemeral.size() <= service.options().limits.ephemeral_saves) return;
-  if (const auto oldest = service.samplers.find(session.ephemeral.front())) {
-    oldest->ephemeral.reset();
-    oldest->is_dropped = true;
-    oldest->accepted.clear();  // a session may have thousands; repeats find the futures
-  }
-  session.ephemeral.pop_front();
-}
-
 async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               std::shared_ptr<LiveRun> run,
                                               std::shared_ptr<Session> session,
                                               std::int64_t number,
                                               bool is_replay) {
-  auto taking = run->trainer().snapshot_async();
-  if (!session->samplers.contains(number)) run->keep_sampler(number);
-  auto wait = async::until(std::move(taking));
-  TINKER_CO_TRY(auto snapshot, co_await wait);
   const std::string id = base::concat(session->record.session_id, ":sample:", number);
-  if (session->samplers.contains(number)) {
-    co_return bad_request(
-        base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
-  }
-  const auto sampler = service->samplers.add({.sampler_id = id,
-                                              .session_id = session->record.session_id,
-                                              .owner = run->record.owner,
-                                              .base_model = run->record.base_model},
-                                             session);
-  sampler->ephemeral = std::move(snapshot);
-  if (is_replay) service->revive(*sampler);
-  session->samplers.emplace(number, id);
-  drop_old_weights(*service, *session, id);
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.sampling_session_id = id}));
+  const auto known = service->samplers.find(id);
+  if (is_replay && known && known->run.lock() == run) {  // the journal had its weights, too
+    co_return EncodedResult{.body = std::move(json)};
+  }
+  const Error used_before = bad_request(
+      base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
+  if (!session->samplers.emplace(number, id).second) co_return used_before;
+  auto taking = run->trainer().snapshot_async();
+  run->keep_sampler(number);
+  auto wait = async::until(std::move(taking));
+  auto snapshot = co_await wait;
+  if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
+  if (!snapshot.ok()) {
+    session->samplers.erase(number);
+    run->drop_sampler(number);
+    co_return snapshot.error();
+  }
+  const auto sampler = service->add_ephemeral(session, run, number, *std::move(snapshot));
+  if (is_replay) service->revive(*sampler);
   co_return EncodedResult{.body = std::move(json)};
 }
 

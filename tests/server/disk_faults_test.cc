@@ -173,6 +173,27 @@ TEST_F(FullDurableDisk, StopsTheRunWhoseLogItHasNoRoomForAndLosesNothing) {
   EXPECT_GT(train_short(other), 0.0);
 }
 
+TEST_F(FullDurableDisk, HandsOutNoSaveThatItMightDoAgain) {
+  const auto server = start_durable();
+  const auto service = connect(server);
+  const auto trainer = new_seeded_run(service);
+  train_long(trainer, 4);
+  const auto before = log_bytes(trainer);
+  ASSERT_THAT(trainer.save_state("one").get(), IsOk());
+  const auto one = log_bytes(trainer) - before;  // the request and its result
+  const auto rest = service.create_rest_client();
+  std::optional<FullDisk> full(std::in_place, before + 2 * one - 1);
+
+  auto saving = trainer.save_state("two");
+  while (!saving.is_ready() && rest.list_user_checkpoints().get().value().checkpoints.size() < 2) {
+  }
+
+  EXPECT_THAT(saving.get(std::chrono::milliseconds(500)),
+              IsError(ErrorCode::deadline_exceeded, ::testing::_));
+  full.reset();
+  EXPECT_THAT(saving.get(), IsOk());
+}
+
 TEST_F(FailingDisk, ThatIsFullFailsASaveAndNothingElse) {
   const auto server = start();
   const auto service = connect(server);

@@ -1,23 +1,17 @@
 // A durable server that is started again on its data folder: the clients of its first life go on.
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 
-#include "base/file_descriptor.h"
 #include "base/strings.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
@@ -248,6 +242,36 @@ TEST_F(DurableServer, KeepsSamplingSessionsOfSavesWithoutAName) {
   EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).tokens, before);
 }
 
+TEST_F(DurableServer, KeepsAsManyOfThemAsItHasInMemory) {
+  constexpr int kKept = 12;
+  options_.limits.ephemeral_saves = kKept;
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  std::vector<SamplingClient> samplers;
+  std::vector<std::string> ids;
+  for (int i = 0; i < kKept; ++i) {
+    samplers.push_back(trainer.save_weights_and_get_sampling_client().get().value());
+    ids.push_back(samplers.back().sampling_session_id());
+  }
+  while (state_named_by(log()).empty()) train(trainer, 1);  // it is written in its own time
+  const auto sample = [](const SamplingClient& sampler) {
+    return sampler.sample(ModelInput::from_tokens({1}), {.max_tokens = 1}).get();
+  };
+
+  start_again();
+
+  for (const auto& sampler : samplers) EXPECT_THAT(sample(sampler), IsOk());
+  const auto rest = service.create_rest_client();
+  const std::string session = ids.at(0).substr(0, ids.at(0).find(':'));
+  EXPECT_THAT(rest.get_session(session).get().value().sampler_ids,
+              ::testing::UnorderedElementsAreArray(ids));
+  ASSERT_THAT(trainer.save_weights_and_get_sampling_client().get(), IsOk());
+  EXPECT_THAT(sample(samplers.at(0)), IsError(ErrorCode::request_failed, HasSubstr("newer ones")));
+  EXPECT_THAT(sample(samplers.at(1)), IsOk());
+}
+
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
@@ -339,46 +363,6 @@ TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
   EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
               IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
   EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
-}
-
-/// Waits until the server has let go of the data folder; what is in it then.
-class NextUser {
- public:
-  explicit NextUser(std::filesystem::path folder)
-      : folder_(std::move(folder)), file_(::open((folder_ / "lock").c_str(), O_RDWR | O_CLOEXEC)) {}
-
-  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> wait() const {
-    EXPECT_EQ(::flock(file_.get(), LOCK_EX), 0);
-    return files();
-  }
-  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> files() const {
-    std::map<std::string, std::filesystem::file_time_type> out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
-      out[entry.path()] = entry.last_write_time();
-    }
-    return out;
-  }
-
- private:
-  std::filesystem::path folder_;
-  base::FileDescriptor file_;
-};
-
-TEST_F(DurableServer, WritesNothingOnceItHasLetGoOfItsFolder) {
-  options_.models.at(0).source = "random:8x256,vocab=512";
-  options_.snapshot_steps = 1;
-  start_again();
-  const auto trainer =
-      connect().create_lora_training_client("tiny", {.rank = 64, .seed = 7}).get().value();
-  train(trainer, 1);  // its state is written beside, in its own time
-  const NextUser next(folder_.path("data"));
-  auto waiting = std::async(std::launch::async, [&next] { return next.wait(); });
-
-  ASSERT_THAT(server_->stop(std::chrono::seconds(0)), IsOk());
-
-  const auto then = waiting.get();
-  server_.reset();
-  EXPECT_EQ(next.files(), then);
 }
 
 TEST_F(DurableServer, RemovesTheJournalWithTheSession) {

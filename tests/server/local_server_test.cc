@@ -1,8 +1,10 @@
 // Our own client against the embedded server, both real, over loopback.
 #include "tinker/local_server.h"
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "support/gguf_file.h"
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
@@ -19,8 +22,11 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::IsError;
 using testing::IsOk;
+using testing::IsOkAndHolds;
+using ::testing::SizeIs;
 
 constexpr const char* kModel = "random:2x64,vocab=512";
 
@@ -153,6 +159,38 @@ TEST(LocalServer, RefusesASecondServerOnItsDataFolder) {
               IsError(ErrorCode::invalid_argument, HasSubstr(std::to_string(::getpid()))));
 }
 
+TEST(LocalServer, EndsSessionsOfAnEarlierLifeWhoseClientsAreGone) {
+  const testing::TemporaryFolder folder;
+  auto options = small_server();
+  options.data_dir = folder.path();
+  options.session_timeout = std::chrono::seconds(1);
+  {
+    const auto server = LocalServer::start(options).value();
+    const auto created = testing::RawHttp(server.port())
+                             .ask("POST",
+                                  "/api/v1/create_session",
+                                  R"({"tags":[],"sdk_version":"0.36.0","type":"create_session"})",
+                                  "X-API-Key: tml-local-test\r\n");
+    ASSERT_EQ(created.status, 200) << created.body;
+    ASSERT_THAT(server.stop(), IsOk());
+  }
+
+  const auto server = LocalServer::start(options).value();
+  const auto rest =
+      RestClient::connect({.base_url = server.base_url(), .api_key = Secret("tml-local-test")})
+          .value();
+  const auto sessions = [&](SessionStatusQuery status) {
+    return rest.search_sessions({.statuses = {{std::move(status)}}}).get().value().sessions;
+  };
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!sessions(ActiveSessionStatusQuery()).empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+
+  EXPECT_THAT(sessions(ActiveSessionStatusQuery()), IsEmpty());
+  EXPECT_THAT(sessions(CancelledSessionStatusQuery()), SizeIs(1));
+}
+
 TEST(LocalServer, SeveralRunInOneProcess) {
   const auto one = LocalServer::start(small_server()).value();
   const auto two = LocalServer::start(small_server()).value();
@@ -251,6 +289,61 @@ TEST(LocalServer, SamplesFromTheWeightsThatANameHadWhenTheClientWasMade) {
   trainer.save_weights_for_sampler("latest").get().value();
 
   EXPECT_EQ(sampler.sample(prompt, params).get().value().sequences.at(0).logprobs, before);
+}
+
+/// A sampler of a checkpoint that is in no cache, and its logprobs.
+class SamplerOfLatest : public ::testing::Test {
+ protected:
+  SamplerOfLatest() {
+    const auto first = service.create_sampling_client({.model_path = latest}).get().value();
+    before = sample(first).value();
+    (void)sample(other).value();  // there is room for one
+  }
+  static LocalServerOptions options() {
+    auto out = small_server();
+    out.limits.adapters = 1;
+    out.limits.ephemeral_saves = 3;
+    return out;
+  }
+  static Result<std::vector<float>> sample(const SamplingClient& sampler) {
+    const SamplingParams params = {.max_tokens = 6, .seed = 7};
+    TINKER_TRY(const auto drawn, sampler.sample(ModelInput::from_tokens({5, 9}), params).get());
+    return drawn.sequences.at(0).logprobs;
+  }
+  LocalServer server = LocalServer::start(options()).value();
+  ServiceClient service = connect(server);
+  TrainingClient trainer = service.create_lora_training_client("tiny", {.rank = 8}).get().value();
+  std::string latest = trainer.save_weights_for_sampler("latest").get().value().path;
+  SamplingClient sampler = service.create_sampling_client({.model_path = latest}).get().value();
+  std::string other_path = trainer.save_weights_for_sampler("other").get().value().path;
+  SamplingClient other = service.create_sampling_client({.model_path = other_path}).get().value();
+  std::vector<float> before;
+};
+
+TEST_F(SamplerOfLatest, HasItsWeightsWhenTheNameIsSavedAgain) {
+  train(trainer, 3);
+  trainer.save_weights_for_sampler("latest").get().value();
+  (void)sample(other).value();
+
+  EXPECT_THAT(sample(sampler), IsOkAndHolds(before));
+}
+
+TEST_F(SamplerOfLatest, HasItsWeightsWhenTheCheckpointIsDeleted) {
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(latest).get(), IsOk());
+
+  EXPECT_THAT(sample(sampler), IsOkAndHolds(before));
+}
+
+TEST_F(SamplerOfLatest, SaysThatItsWeightsAreGoneWhenTheSessionHasManyNewerOnes) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_THAT(service.create_sampling_client({.model_path = other_path}).get(), IsOk());
+  }
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(latest).get(), IsOk());
+
+  EXPECT_THAT(sample(sampler),
+              IsError(ErrorCode::request_failed, HasSubstr("was replaced or deleted")));
 }
 
 TEST(LocalServer, NamesTheModelsThatThereAreWhenOneIsMissing) {

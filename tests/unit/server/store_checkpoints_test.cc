@@ -242,6 +242,24 @@ TEST_F(StoreCheckpoints, GetAndLoseAnExpiry) {
   EXPECT_EQ(store_->find_checkpoint(kPath).value()->expires_at, std::nullopt);
 }
 
+TEST_F(StoreCheckpoints, KeepTheirFoldersWhileSomebodyHasTheRecord) {
+  const auto replaced = save("a").folder;
+  auto first = store_->find_checkpoint(kPath).value();
+  put({.run_id = "r", .name = "a", .owner = "ada"}, true);
+  const auto deleted = store_->find_checkpoint(kPath).value()->folder;
+  auto second = store_->find_checkpoint(kPath).value();
+  ASSERT_THAT(store_->delete_checkpoint(kPath), IsOk());
+
+  store_->sweep().value();
+  EXPECT_THAT(folders(), ::testing::UnorderedElementsAre(replaced, deleted));
+  first.reset();
+  store_->sweep().value();
+  EXPECT_THAT(folders(), ElementsAre(deleted));
+  second.reset();
+  store_->sweep().value();
+  EXPECT_THAT(folders(), IsEmpty());
+}
+
 TEST_F(StoreCheckpoints, AreDeletedWithTheirFolders) {
   const auto first = save("a");
   const auto second = save("b");
