@@ -258,8 +258,8 @@ TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
   check(server.port());
   EXPECT_GT(answers_, kills);  // there was something to lose
   std::ifstream log(folder_.file("log"));
-  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(log), {}),
-              ::testing::HasSubstr("expired: tinker://"));
+  const std::string said(std::istreambuf_iterator<char>(log), {});
+  EXPECT_NE(said.find(" has expired\n"), std::string::npos);
 }
 
 }  // namespace
