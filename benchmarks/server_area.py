@@ -10,6 +10,8 @@
   journal    steps of a tiny model by our client, with `--durable` and without: what the disk costs when nothing else does
   together   one-token samples by our client while the official SDK trains on the same model, and while nobody does
   heartbeat  one after another, while 10,000 samples of a tiny model are in flight
+  start      of `tinker serve` with a tiny model, until it says that it is ready, and until the first sample is there, for which
+             the model is loaded
 
 SmolLM2 is the GGUF file that TINKER_SMOLLM2 names, or else random weights of its shape. Where TINKER_SKYRL names a SkyRL (see
 docs/servers.md), the official SDK trains SmolLM2 there, too, and our client samples: the official one cannot.
@@ -51,6 +53,8 @@ THREADS = min(2, os.cpu_count())
 SMALL_GOAL, SMALL_LEAST = 0.6, 20_000  # of the bare server, and requests per second of a core
 COST_GOAL = 0.95  # of the speed without
 HEARTBEAT_GOAL_MS = 100
+STARTS = 3 if IS_QUICK else 20
+START_GOAL_MS = 100
 SKYRL_GOALS = {"training": 9, "sampling of 8": 20, "start to first step": 100}
 
 TINY = served.BASE_MODEL
@@ -344,6 +348,35 @@ def heartbeat_rows(build_dir, make_row):
     yield make_row(f"{label}, samples", report["calls"] / report["seconds"], "1/s", None, None)
 
 
+# ---- start ----
+
+
+def first_sample(server):
+    """Waits for a sample of the base model."""
+    connection = connect(server)
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": [1, 2, 3]}]}
+    request = {"base_model": TINY, "prompt": prompt, "num_samples": 1, "sampling_params": {"max_tokens": 1}}
+    promise = ask(connection, "POST", "/api/v1/asample", request)
+    result = ask(connection, "POST", "/api/v1/retrieve_future", {"request_id": promise["request_id"]})
+    if len(result["sequences"]) != 1:
+        raise RuntimeError(f"no sample: {result}")
+
+
+def start_rows(build_dir, make_row):
+    ready, sampled = [], []
+    for _ in range(STARTS):
+        server = serve(build_dir, "--no-durable")
+        begun = time.perf_counter()
+        with server:
+            ready.append((time.perf_counter() - begun) * 1e3)
+            first_sample(server)
+            sampled.append((time.perf_counter() - begun) * 1e3)
+    value = statistics.median(ready)
+    row = make_row(f"start until ready, median of {STARTS}", value, "ms", "limit", START_GOAL_MS)
+    yield row | {"verdict": verdict(value <= START_GOAL_MS, f"{START_GOAL_MS} ms")}
+    yield make_row(f"start until the first sample, median of {STARTS}", statistics.median(sampled), "ms", None, None)
+
+
 # ---- SkyRL ----
 
 
@@ -403,6 +436,7 @@ def measure(build_dir, make_row, rounds):
     rows += sample_rows(build_dir, make_row, rounds)
     rows += journal_rows(build_dir, make_row, rounds)
     rows += heartbeat_rows(build_dir, make_row)
+    rows += start_rows(build_dir, make_row)
     with tempfile.TemporaryDirectory(dir=build_dir) as name:
         folder = pathlib.Path(name) / "smollm2"
         vocabulary = model_folder(build_dir, folder)

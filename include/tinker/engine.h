@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,7 @@ namespace tinker {
 
 namespace engine {
 class Adapter;
+class Sampler;
 class EngineCore;
 struct EngineCall;
 struct TrainerState;
@@ -87,6 +89,34 @@ struct ExportOptions {
   std::optional<EnginePrecision> precision = {};
 };
 
+/// What an engine has to do. Counts of a moment: they may be of slightly different ones.
+struct EngineQueue {
+  std::size_t training_runs = 0;      ///< Trainers that have calls.
+  std::size_t training_calls = 0;     ///< Of all trainers, accepted and not ended.
+  std::size_t samples = 0;            ///< Accepted and not ended.
+  std::size_t samples_computing = 0;  ///< Those of them that had a part of the last batch.
+  std::size_t cache_bytes = 0;        ///< Keys and values of samples that are under way.
+};
+
+/// How far a sample has come, for whoever waits for it. Thread-safe.
+class SampleProgress {
+ public:
+  enum class Stage : std::uint8_t {
+    queued,     ///< Nothing of it is computed.
+    computing,  ///< It had a part of the last batch that had room for it.
+    no_room,    ///< Others have the room in the cache that it needs to go on.
+  };
+  [[nodiscard]] Stage stage() const noexcept { return stage_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class engine::Sampler;
+  void set(Stage stage) noexcept {
+    if (stage_.load(std::memory_order_relaxed) != stage)
+      stage_.store(stage, std::memory_order_relaxed);
+  }
+  std::atomic<Stage> stage_ = Stage::queued;
+};
+
 /// The parameters of an adapter at one time, to sample from. A handle: copies share them.
 ///
 /// Immutable.
@@ -94,6 +124,9 @@ class AdapterSnapshot {
  public:
   /// The base model.
   AdapterSnapshot() = default;
+  /// What its parameters take, with those that a run in training may still share; 0 for the base
+  /// model.
+  [[nodiscard]] std::size_t bytes() const noexcept;
 
  private:
   friend class Engine;
@@ -287,6 +320,14 @@ class Engine {
                                       SamplingParams params,
                                       AdapterSnapshot from,
                                       SampleOptions options) const;
+  /// The same, and tells `progress` how far it has come.
+  Future<SampleResponse> sample_async(ModelInput prompt,
+                                      SamplingParams params,
+                                      AdapterSnapshot from,
+                                      SampleOptions options,
+                                      std::shared_ptr<SampleProgress> progress) const;
+  /// Waits for nothing.
+  [[nodiscard]] EngineQueue queue() const noexcept;
   // NOLINTEND(modernize-use-nodiscard)
 
  private:

@@ -68,10 +68,12 @@ struct LocalServerOptions {
   std::vector<ServedAdapter> adapters = {};
   /// Where checkpoints and the catalogue live. Empty: a temporary folder, removed at the end.
   std::filesystem::path data_dir = {};
-  std::string host = "127.0.0.1";          ///< Any other than a loopback address needs `keys`.
-  std::uint16_t port = 0;                  ///< 0: a free one.
-  std::filesystem::path unix_socket = {};  ///< Listen here instead of on a port.
-  std::vector<ServedKey> keys = {};        ///< Empty: any key will do, all callers are one owner.
+  std::string host = "127.0.0.1";  ///< Any other than a loopback address needs `keys`.
+  std::uint16_t port = 0;          ///< 0: a free one.
+  /// Listen at this Unix socket instead of on a port: for a proxy, or a program that speaks HTTP by
+  /// itself. No Tinker client can connect to one, and `base_url` has no address then.
+  std::filesystem::path unix_socket = {};
+  std::vector<ServedKey> keys = {};  ///< Empty: any key will do, all callers are one owner.
   std::filesystem::path tls_certificate = {};  ///< PEM; with `tls_key`, the server speaks TLS.
   std::filesystem::path tls_key = {};
   std::size_t threads = 0;       ///< Of the engine; 0: one for each processor.
@@ -118,7 +120,8 @@ class LocalServer {
   /// for the hub, and fails as `Hub` does.
   static Result<LocalServer> start(LocalServerOptions options);
 
-  /// "http://127.0.0.1:38211": what clients take as their base URL.
+  /// "http://127.0.0.1:38211": what clients take as their base URL. On a Unix socket
+  /// "http://localhost", which says only what requests may name as their host.
   [[nodiscard]] const std::string& base_url() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 on a Unix socket.
   [[nodiscard]] const std::filesystem::path& data_dir() const noexcept;

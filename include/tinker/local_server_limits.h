@@ -14,43 +14,44 @@ struct LocalServerLimits {
   static constexpr std::size_t kGibi = std::size_t{1} << 30U;
 
   // Connections and requests.
-  std::size_t connections = 20'000;            ///< At a time; more wait until one closes.
-  std::size_t streams = 250;                   ///< Requests at a time of one HTTP/2 connection.
-  std::size_t head_bytes = 64 * kKibi;         ///< A request's head.
-  std::size_t head_fields = 200;               ///< Headers of a request.
-  std::size_t target_bytes = 8 * kKibi;        ///< Path and query of a request.
-  std::size_t body_bytes = 1 * kGibi;          ///< A body as it travels.
-  std::size_t json_bytes = 64 * kMebi;         ///< A body, unpacked, that is no training data.
-  std::size_t training_bytes = 1 * kGibi;      ///< A body of training data, unpacked.
-  Time head_time = std::chrono::seconds(15);   ///< For a head, TLS included.
-  Time body_time = std::chrono::seconds(30);   ///< For each KiB of a body.
-  Time idle_time = std::chrono::seconds(75);   ///< Between two requests of a connection.
-  Time write_time = std::chrono::seconds(60);  ///< For each KiB of an answer to be taken.
+  std::size_t connections = 20'000;            ///< Number of open ones; more wait until one closes.
+  std::size_t streams = 250;                   ///< Number of open requests of an HTTP/2 connection.
+  std::size_t head_bytes = 64 * kKibi;         ///< Size of a request's head.
+  std::size_t head_fields = 200;               ///< Number of a request's headers.
+  std::size_t target_bytes = 8 * kKibi;        ///< Size of a request's path and query.
+  std::size_t body_bytes = 1 * kGibi;          ///< Size of a body as it travels.
+  std::size_t json_bytes = 64 * kMebi;         ///< Size of an unpacked body without training data.
+  std::size_t training_bytes = 1 * kGibi;      ///< Size of an unpacked body of training data.
+  Time head_time = std::chrono::seconds(15);   ///< How long a head takes, TLS included.
+  Time body_time = std::chrono::seconds(30);   ///< How long each KiB of a body takes.
+  Time idle_time = std::chrono::seconds(75);   ///< How long a connection is idle between requests.
+  Time write_time = std::chrono::seconds(60);  ///< How long a client takes for a KiB of an answer.
 
   // Work.
-  std::size_t operations = 100'000;      ///< Accepted and not finished; beyond, samples get 429.
-  std::size_t samples = 16'384;          ///< Of one sampling request.
-  std::size_t losses = 1000;             ///< Custom losses of a session.
-  std::size_t ephemeral_saves = 16;      ///< Of a session; beyond, the oldest goes.
-  std::size_t adapters = 32;             ///< Of checkpoints, kept in memory to sample from.
-  std::size_t uploads = 8;               ///< Of adapters, that an owner has not finished.
-  std::size_t upload_bytes = 1 * kGibi;  ///< A file of an upload, which is a body, too.
-  Time chunk_time = std::chrono::seconds(60);  ///< That a request waits for lower numbers.
+  std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, samples get 429.
+  std::size_t samples = 16'384;          ///< Number of samples of one request.
+  std::size_t losses = 1000;             ///< Number of custom losses of a session.
+  std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a session keeps.
+  std::size_t adapters = 32;             ///< Number of adapters of checkpoints in memory.
+  std::size_t uploads = 8;               ///< Number of an owner's unfinished uploads.
+  std::size_t upload_bytes = 1 * kGibi;  ///< Size of a file of an upload; `body_bytes` holds, too.
+  Time chunk_time = std::chrono::seconds(60);  ///< How long a request waits for lower numbers.
 
   // Results.
-  Time poll_time = std::chrono::seconds(35);        ///< That a poll is held.
-  Time batch_poll_time = std::chrono::seconds(30);  ///< That a batched poll is held.
-  Time delivered_time = std::chrono::minutes(10);   ///< That a delivered result can be had again.
-  Time unfetched_time = std::chrono::hours(24);     ///< That a result waits for its client.
-  std::size_t result_bytes = 2 * kGibi;  ///< Of results that are kept; beyond, samples get 429.
-  std::size_t delivered_bytes = 256 * kMebi;  ///< Of them delivered; beyond, the oldest goes.
-  std::size_t announced_bytes = 4 * kMebi;    ///< From there a result's size is told first.
-  std::size_t expired_ids = 100'000;          ///< Ids of results that are known to have gone.
+  Time poll_time = std::chrono::seconds(35);        ///< How long a poll is held.
+  Time batch_poll_time = std::chrono::seconds(30);  ///< How long a batched poll is held.
+  Time delivered_time = std::chrono::minutes(10);   ///< How long a delivered result is kept.
+  Time unfetched_time = std::chrono::hours(24);     ///< How long a result waits for its client.
+  std::size_t result_bytes = 2 * kGibi;       ///< Size of all results; beyond, samples get 429.
+  std::size_t delivered_bytes = 256 * kMebi;  ///< Size of the delivered ones; the oldest go first.
+  std::size_t announced_bytes = 4 * kMebi;    ///< Size from which a result is announced first.
+  std::size_t expired_ids = 100'000;          ///< Number of expired results that are remembered.
 
-  // Links, and the end.
-  Time link_time = std::chrono::minutes(15);  ///< That a signed link to a checkpoint is good.
+  // Links, expiry, and the end.
+  Time link_time = std::chrono::minutes(15);   ///< How long a signed link to a checkpoint works.
+  Time sweep_time = std::chrono::seconds(30);  ///< How long expired checkpoints wait for removal.
   Time drain_time =
-      std::chrono::seconds(30);  ///< That work has to finish when `tinker serve` ends.
+      std::chrono::seconds(30);  ///< How long `tinker serve` lets work go on at its end.
 };
 
 }  // namespace tinker

@@ -41,6 +41,8 @@ class BoundedMap {
     entries_.clear();
   }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  /// Keys and values, oldest first.
+  [[nodiscard]] const auto& entries() const noexcept { return entries_; }
 
  private:
   using Entries = std::list<std::pair<Key, T>>;

@@ -126,6 +126,7 @@ class Adapter {
 
   /// What such an adapter takes.
   static std::size_t bytes(const Kernels& kernels, const LoraLayout& layout);
+  [[nodiscard]] std::size_t bytes() const { return bytes(*kernels_, *layout_); }
 
   /// Whether the model can use it: one of this shape, computed by the same kernels.
   [[nodiscard]] bool fits(const Model& model) const;

@@ -243,12 +243,30 @@ Future<SampleResponse> Engine::sample_async(ModelInput prompt,
                                             SamplingParams params,
                                             AdapterSnapshot from,
                                             SampleOptions options) const {
+  return sample_async(
+      std::move(prompt), std::move(params), std::move(from), std::move(options), nullptr);
+}
+
+std::size_t AdapterSnapshot::bytes() const noexcept {
+  return adapter_ ? adapter_->bytes() : 0;
+}
+
+EngineQueue Engine::queue() const noexcept {
+  return core_->queue();
+}
+
+Future<SampleResponse> Engine::sample_async(ModelInput prompt,
+                                            SamplingParams params,
+                                            AdapterSnapshot from,
+                                            SampleOptions options,
+                                            std::shared_ptr<SampleProgress> progress) const {
   const std::uint64_t seed = params.seed ? params.seed->bits() : core_->next_seed();
   return core_->sample(
       call("sample"),
       {.adapter = std::move(from.adapter_),
        .request = request_of(std::move(prompt), std::move(params), std::move(options)),
-       .seed = seed});
+       .seed = seed,
+       .progress = std::move(progress)});
 }
 
 Result<LocalTrainer> Engine::trainer_of(const std::weak_ptr<engine::EngineCore>& weak,

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <unistd.h>
+
 #include "base/strings.h"
 
 namespace tinker::engine {
@@ -97,6 +99,14 @@ std::size_t available_memory(const fs::path& root) {
     }
   }
   return out;
+}
+
+std::size_t resident_memory(const fs::path& root) {
+  std::ifstream file(root / "proc/self/statm");
+  std::size_t mapped = 0;
+  std::size_t resident = 0;  // pages
+  if (!(file >> mapped >> resident)) return 0;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 Result<void> check_room(std::string_view what, std::size_t needed, std::size_t room) {

@@ -21,6 +21,10 @@
 #include "tinker/result.h"
 #include "tinker/types/sample.h"
 
+namespace tinker {
+class SampleProgress;
+}
+
 namespace tinker::engine {
 
 struct SamplerOptions {
@@ -36,8 +40,9 @@ struct SamplerOptions {
 struct SampleJob {
   std::shared_ptr<const Adapter> adapter = {};  ///< None: the base model.
   SampleRequest request = {};
-  std::uint64_t seed = 0;   ///< What the draws come from.
-  std::string tenant = {};  ///< Whose share of the rows it is computed in.
+  std::uint64_t seed = 0;                         ///< What the draws come from.
+  std::string tenant = {};                        ///< Whose share of the rows it is computed in.
+  std::shared_ptr<SampleProgress> progress = {};  ///< Null: nobody wants to know.
 };
 
 /// Draws tokens for many requests at a time. Each step takes one token of every sequence that is
@@ -66,6 +71,7 @@ class Sampler {
   struct StepRows {
     std::size_t prompt = 0;
     std::size_t written = 0;
+    std::size_t requests = 0;  ///< That have a part of them.
   };
   [[nodiscard]] const StepRows& last_step() const noexcept { return last_step_; }
 
@@ -73,6 +79,10 @@ class Sampler {
   [[nodiscard]] bool is_writing() const noexcept;
 
   [[nodiscard]] const PagePool& pages() const noexcept { return pages_; }
+  /// What the pages in use take.
+  [[nodiscard]] std::size_t cache_bytes() const noexcept {
+    return pages_.in_use() * layout_.page_bytes();
+  }
 
  private:
   struct Request;
@@ -109,6 +119,7 @@ class Sampler {
     SampleRequest asked = {};
     std::vector<std::int32_t> prompt = {};
     std::uint64_t seed = 0;
+    std::shared_ptr<SampleProgress> progress = {};
     std::size_t most_tokens = 0;
     std::vector<std::int32_t> stop_ids = {};
     std::vector<std::string> stop_strings = {};
@@ -155,6 +166,7 @@ class Sampler {
     std::optional<std::size_t> chunk = {};
   };
   void plan_chunks(std::size_t prompt_rows);
+  void tell_progress();
   [[nodiscard]] std::map<std::string, TenantQueue> tenant_queues() const;
   /// Returns how many rows the first sequence of the queue was given.
   std::size_t plan_chunk(TenantQueue& queue, Budget& left);

@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "engine/sampler.h"
+#include "tinker/engine.h"
 
 namespace tinker::engine {
 
@@ -100,6 +102,18 @@ void Sampler::plan_chunks(std::size_t prompt_rows) {
     const auto& request = *chunk.sequence->request;
     return std::tuple(request.adapter.get(), request.id, chunk.sequence->index);
   });
+  tell_progress();
+}
+
+/// A request of several sequences goes on as long as one of them does.
+void Sampler::tell_progress() {
+  const Request* before = nullptr;
+  for (const auto& chunk : chunks_) {  // those of a request side by side
+    const auto* const request = chunk.sequence->request;
+    if (std::exchange(before, request) == request) continue;
+    ++last_step_.requests;
+    if (request->progress) request->progress->set(SampleProgress::Stage::computing);
+  }
 }
 
 std::size_t Sampler::plan_chunk(TenantQueue& queue, Budget& left) {
@@ -116,7 +130,11 @@ std::size_t Sampler::plan_chunk(TenantQueue& queue, Budget& left) {
   const std::size_t first =
       queue.chunk ? chunks_[*queue.chunk].first + chunks_[*queue.chunk].count : sequence.computed;
   const std::size_t count = std::min(sequence.tokens.size() - first, most);
-  if (!find_room(sequence, first + count)) return leave_it(0);
+  if (!find_room(sequence, first + count)) {
+    if (const auto& progress = sequence.request->progress)
+      progress->set(SampleProgress::Stage::no_room);
+    return leave_it(0);
+  }
   if (!queue.chunk) {
     queue.chunk = chunks_.size();
     chunks_.push_back({.sequence = &sequence, .first = first, .count = 0});

@@ -55,6 +55,7 @@ Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
   request->adapter = std::move(job.adapter);
   request->tenant = std::move(job.tenant);
   request->seed = job.seed;
+  request->progress = std::move(job.progress);
   request->done = std::move(done);
   request->sequences.push_back(std::make_unique<Sequence>());
   request->sequences[0]->request = request.get();

@@ -21,6 +21,7 @@
 #include "async/thread_pool.h"
 #include "base/strings.h"
 #include "tinker/detail/mutex.h"
+#include "tinker/engine.h"
 
 namespace tinker::engine {
 namespace {
@@ -54,6 +55,7 @@ class Scheduler::State {
   void post(LineId line, WorkOptions options, std::unique_ptr<Work> work);
   void post(SampleJob job, WorkOptions options, UniqueFunction<void(Result<SampleResponse>)> done);
   LineId new_line() noexcept { return next_line_++; }
+  [[nodiscard]] EngineQueue queue() const noexcept;
   void wake(LineId line);
   void close();
   /// What the thread does, until it is closed.
@@ -104,6 +106,7 @@ class Scheduler::State {
   std::unique_ptr<Queued> take_first(LineId id);
   [[nodiscard]] bool can_go_on(LineId line) const;
   void step_sampler();
+  void take_sampler_step();
   void submit_first();
   void answer(Samplings::iterator at, Result<SampleResponse> answer);
   void adjust_prompt_rows(std::chrono::nanoseconds step);
@@ -115,6 +118,12 @@ class Scheduler::State {
   const std::shared_ptr<Sampler> sampler_;
   const SchedulerOptions options_;
   std::atomic<LineId> next_line_ = 1;
+  // What `queue` tells.
+  std::atomic<std::size_t> lines_count_ = 0;
+  std::atomic<std::size_t> works_count_ = 0;
+  std::atomic<std::size_t> samplings_count_ = 0;
+  std::atomic<std::size_t> computing_count_ = 0;
+  std::atomic<std::size_t> cache_bytes_ = 0;
 
   detail::Mutex mutex_;
   std::condition_variable_any changed_;
@@ -140,6 +149,7 @@ void Scheduler::State::post(LineId line, WorkOptions options, std::unique_ptr<Wo
   auto queued = std::make_unique<Queued>(std::move(options), this);
   queued->line = line;
   queued->work = std::move(work);
+  ++works_count_;
   const detail::MutexLock lock(mutex_);
   queued_.push_back(std::move(queued));
   changed_.notify_one();
@@ -151,6 +161,7 @@ void Scheduler::State::post(SampleJob job,
   auto sampling = std::make_unique<Sampling>(std::move(options), this);
   sampling->job = std::move(job);
   sampling->done = std::move(done);
+  ++samplings_count_;
   const detail::MutexLock lock(mutex_);
   samplings_.push_back(std::move(sampling));
   changed_.notify_one();
@@ -217,6 +228,7 @@ bool Scheduler::State::take_arrivals() {
     policy_.arrive(found->second.works.front()->options.tenant, id);
   }
   policy_.want_sampling(!waiting_.empty() || !sampling_.empty());
+  lines_count_.store(lines_.size(), std::memory_order_relaxed);
   return !is_closing;
 }
 
@@ -251,6 +263,7 @@ void Scheduler::State::step() {
   if (choice->line && lines_.at(*choice->line).is_waiting) policy_.leave(*choice->line);
   if (!over) return;
   take_first(*choice->line);  // its place
+  --works_count_;
   call_back([&] { over->work->finish(); });
 }
 
@@ -295,6 +308,12 @@ std::unique_ptr<Scheduler::State::Queued> Scheduler::State::take_first(LineId id
 
 void Scheduler::State::step_sampler() {
   while (!waiting_.empty()) submit_first();
+  take_sampler_step();
+  computing_count_.store(sampler_->last_step().requests, std::memory_order_relaxed);
+  cache_bytes_.store(sampler_->cache_bytes(), std::memory_order_relaxed);
+}
+
+void Scheduler::State::take_sampler_step() {
   if (sampling_.empty()) return;
   const Time before = options_.clock->now();
   try {
@@ -337,6 +356,7 @@ void Scheduler::State::submit_first() {
 void Scheduler::State::answer(Samplings::iterator at, Result<SampleResponse> answer) {
   const auto sampling = std::move(*at);
   sampling_.erase(at);
+  --samplings_count_;
   call_back([&] { sampling->done(std::move(answer)); });
 }
 
@@ -391,6 +411,7 @@ void Scheduler::State::end_if(F why) {
         ended = std::move(works[i]);
         works.erase(works.begin() + static_cast<std::ptrdiff_t>(i));
       }
+      --works_count_;
       endings.emplace_back([ended = std::move(ended), error = *std::move(error)]() mutable {
         ended->work->abandon(std::move(error));
       });
@@ -405,12 +426,22 @@ void Scheduler::State::end_if(F why) {
       if ((*here)->id) sampler_->cancel(*(*here)->id);
       auto ended = std::move(*here);
       list->erase(here);
+      --samplings_count_;
       endings.emplace_back([ended = std::move(ended), error = *std::move(error)]() mutable {
         ended->done(std::move(error));
       });
     }
   }
   for (auto& ending : endings) call_back([&] { ending(); });
+}
+
+EngineQueue Scheduler::State::queue() const noexcept {
+  EngineQueue out = {.training_calls = works_count_, .samples = samplings_count_};
+  out.training_runs = std::min<std::size_t>(lines_count_, out.training_calls);
+  if (out.samples == 0) return out;  // what the last step had has ended
+  out.samples_computing = std::min<std::size_t>(computing_count_, out.samples);
+  out.cache_bytes = cache_bytes_;
+  return out;
 }
 
 Scheduler::Scheduler(std::shared_ptr<Sampler> sampler, const SchedulerOptions& options)
@@ -430,6 +461,10 @@ Scheduler::~Scheduler() {
 
 LineId Scheduler::new_line() noexcept {
   return state_->new_line();
+}
+
+EngineQueue Scheduler::queue() const noexcept {
+  return state_->queue();
 }
 
 UniqueFunction<void()> Scheduler::waker_of(LineId line) const {

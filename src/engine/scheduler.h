@@ -16,6 +16,10 @@
 #include "tinker/result.h"
 #include "tinker/unique_function.h"
 
+namespace tinker {
+struct EngineQueue;
+}
+
 namespace tinker::engine {
 
 struct SchedulerOptions {
@@ -57,6 +61,7 @@ class Scheduler {
   ~Scheduler();
 
   LineId new_line() noexcept;
+  [[nodiscard]] EngineQueue queue() const noexcept;
   /// Lets the first work of a line go on, if it waits (`Cut::waiting`). For any thread, and also
   /// after the scheduler's end.
   [[nodiscard]] UniqueFunction<void()> waker_of(LineId line) const;

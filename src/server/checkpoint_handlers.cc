@@ -80,7 +80,8 @@ CheckpointRecord as_public(CheckpointRecord record) {
   return record;
 }
 
-/// Of a run of another's, only what is public, and nothing of what its owner does and writes.
+/// The run as `caller` may see it. Callers who do not own it see its public checkpoints only, and
+/// neither its metadata nor the time of its last request.
 Result<VisibleRun> see(Store& store, const std::string& caller, RunRecord run) {
   TINKER_TRY(auto checkpoints, store.checkpoints_of_run(run.run_id));
   if (run.owner == caller) {

@@ -99,7 +99,7 @@ Result<Request> decode(Form form, std::string_view query, std::string body) {
   return wire::decode_json<Request>(body, lenient);
 }
 
-/// What the requests that have a number in a run are called there; empty: these have none.
+/// The operation's name in its run, for requests that carry a sequence number; empty for others.
 template <typename Request>
 constexpr std::string_view kOperation = {};
 template <>
@@ -115,7 +115,7 @@ constexpr std::string_view kOperation<SaveWeightsExternalRequest> = "save_weight
 template <>
 constexpr std::string_view kOperation<LoadWeightsRequest> = "load_weights";
 
-/// A body as its handler wants it, or what is wrong with it and the number that it has all the
+/// A decoded body, or the error, and then the number of the request if that can be read all the
 /// same.
 template <typename Request>
 struct Decoded {
@@ -550,7 +550,10 @@ async::Task<> answer(std::shared_ptr<Service> service,
 
 std::vector<EndpointName> endpoint_names() {
   std::vector<EndpointName> out;
-  for (const auto& endpoint : kEndpoints) out.push_back({endpoint.method, endpoint.path});
+  out.reserve(kEndpoints.size());
+  for (const auto& endpoint : kEndpoints) {
+    out.push_back({.method = endpoint.method, .path = endpoint.path});
+  }
   return out;
 }
 

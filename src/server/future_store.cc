@@ -13,11 +13,16 @@ using Table = std::shared_ptr<FutureTable>;
 
 constexpr std::size_t kMostCompletions = 10'000;  // of one answer; the next one has the rest
 
+StillPending state_of(const FutureTable::Entry& entry) {
+  auto& pending = *entry.pending;
+  if (pending.reason.empty() && pending.why) return pending.why(entry.id);
+  return {.state = pending.state, .reason = pending.reason};
+}
+
 PollAnswer answer(const FutureTable::Entry& entry,
                   bool allow_metadata_only,
                   const FutureLimits& limits) {
-  if (entry.pending)
-    return StillPending{.state = entry.pending->state, .reason = entry.pending->reason};
+  if (entry.pending) return state_of(entry);
   const auto& outcome = *entry.outcome;
   if (!outcome.ok()) return outcome.error();
   const std::size_t bytes = outcome->body.size();
@@ -111,6 +116,11 @@ void FutureStore::set_state(const std::string& request_id, QueueState state, std
   if (entry == nullptr || !entry->pending) return;
   entry->pending->state = state;
   entry->pending->reason = std::move(reason);
+}
+
+StillPending FutureStore::state(std::string_view request_id) const {
+  const auto* entry = table_->find(request_id);
+  return entry != nullptr && entry->pending ? state_of(*entry) : StillPending();
 }
 
 async::Task<PollAnswer> FutureStore::poll(std::string request_id,

@@ -71,6 +71,8 @@ class FutureStore {
     std::optional<SamplingSessionFuturesTarget> target = {};
     /// Called once when the client gives it up while it is pending. May call the store.
     UniqueFunction<void()> cancel = {};
+    /// Why the request waits: asked when a poll ends before it does and `set_state` gave no reason.
+    UniqueFunction<StillPending(std::string_view request_id)> why = {};
   };
 
   FutureStore(std::shared_ptr<async::EventLoop> loop, FutureLimits limits);
@@ -85,6 +87,8 @@ class FutureStore {
   void finish(const std::string& request_id, Result<EncodedResult> outcome);
   /// Why it waits, for polls that are answered while it does.
   void set_state(const std::string& request_id, QueueState state, std::string reason);
+  /// What a poll that ended now would be told of a pending one.
+  [[nodiscard]] StillPending state(std::string_view request_id) const;
   /// One long poll (PROTOCOL 9.19). Ends early with the reason of its scope when the client goes
   /// away: the result then does not count as delivered.
   async::Task<PollAnswer> poll(std::string request_id, std::string owner, bool allow_metadata_only);

@@ -40,6 +40,7 @@ bool FutureTable::open(FutureStore::Spec spec) {
   }
   auto waiting = std::make_unique<Pending>();
   waiting->cancel = std::move(spec.cancel);
+  waiting->why = std::move(spec.why);
   pending_.push_back({.id = std::move(spec.request_id),
                       .owner = std::move(spec.owner),
                       .target = std::move(announcer),

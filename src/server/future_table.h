@@ -56,6 +56,7 @@ class FutureTable {
   };
   struct Pending {
     UniqueFunction<void()> cancel = {};
+    UniqueFunction<StillPending(std::string_view)> why = {};
     QueueState state = QueueState::active;
     std::string reason = {};
     WaitList waiters = {};

@@ -1,9 +1,11 @@
 #include "server/live_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
 #include "server/errors.h"
+#include "server/queue_reasons.h"
 #include "server/service.h"
 
 namespace tinker::server {
@@ -104,7 +106,13 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
                                 .request_id = request_id,
                                 .start = std::move(start_it)}));
   if (admission.is_duplicate) return admission;
-  service->futures.open({.request_id = request_id, .owner = record.owner});
+  service->futures.open(
+      {.request_id = request_id,
+       .owner = record.owner,
+       .why = [weak = weak_from_this(), &futures = service->futures](std::string_view id) {
+         const auto self = weak.lock();
+         return self ? self->why_pending(id, futures) : StillPending();
+       }});
   if (!journal_) return admission;
   const auto entry = record_of(*this, operation, request_id);
   source.is_replay ? journal_->replay(entry) : journal_->accept(entry);
@@ -144,6 +152,7 @@ void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
     });
     return;
   }
+  started_.push_back(what.request_id);
   if (journal_) journal_->start(what.request_id);
   auto task = what.work(shared_from_this());
   if (journal_ && what.is_final) {
@@ -161,12 +170,33 @@ void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
 void LiveRun::finish(Service& service,
                      const std::string& request_id,
                      Result<EncodedResult> result) {
+  if (const auto started = std::ranges::find(started_, request_id); started != started_.end()) {
+    started_.erase(started);  // the first one, mostly
+  }
   // What a server that stops has not finished, its next life does.
   if (journal_ && service.is_stopped()) return;
   const bool was_catching_up = is_catching_up();
   service.futures.finish(request_id, std::move(result));
   if (journal_) journal_->finish(request_id);
   if (was_catching_up) service.caught_up.wake_all();
+}
+
+StillPending LiveRun::why_pending(std::string_view request_id, const FutureStore& futures) const {
+  if (const auto number = sequencer_.awaited_by(request_id)) {
+    return {.reason = base::concat("waits for request ", *number, " of this model")};
+  }
+  if (!trainer_) {
+    const auto creation = futures.state(record.run_id + ":0");
+    return {.state = QueueState::paused_capacity,
+            .reason = base::concat(
+                "waits for its model", creation.reason.empty() ? "" : ": ", creation.reason)};
+  }
+  const auto place = std::ranges::find(started_, request_id);
+  if (place == started_.end()) return {};
+  const auto before = static_cast<std::size_t>(place - started_.begin());
+  if (before == 0) return {.reason = shared_with_others(model_->engine.queue())};
+  return {.reason = base::concat(
+              "waits for the engine: ", counted(before, "request"), " of this model before it")};
 }
 
 void LiveRun::open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/scope.h"
 #include "async/task.h"
@@ -38,8 +39,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     std::string note = {};  ///< What the server chose, for the journal.
     bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
   };
-  /// Of a request that is refused for its content: it has its number all the same, and its future
-  /// says why (PROTOCOL 10.17).
+  /// The work of a request whose content is refused: the request uses up its number, and its future
+  /// fails with `why` (PROTOCOL 10.17).
   static Work refusal(Error why);
 
   /// Of a server that keeps journals.
@@ -57,7 +58,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// when this ends; its place in the order is that of this call.
   async::Task<std::string> submit(std::shared_ptr<Service> service, Operation operation);
   /// A request of an earlier life that ended like this, and is in no state and no log any more.
-  void add_result(const std::shared_ptr<Service>& service, const JournalRecord& record);
+  void add_result(const std::shared_ptr<Service>& service, const JournalRecord& entry);
   /// The model is there; what waited for it starts.
   void open(std::shared_ptr<LoadedModel> model, LocalTrainer trainer);
   /// There will be none: what waits, and what comes, fails with `reason`.
@@ -82,6 +83,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
+  /// Why one of its operations, which has no result yet, waits.
+  [[nodiscard]] StillPending why_pending(std::string_view request_id,
+                                         const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
@@ -107,6 +111,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
+  std::deque<std::string> started_ = {};             // ids of those that have not ended
 };
 
 /// The number behind that of a request, if it has one.

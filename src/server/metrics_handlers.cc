@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "engine/machine_memory.h"
 #include "server/handlers.h"
 #include "server/service.h"
 #include "wire/prometheus_text.h"
@@ -57,6 +60,61 @@ void write_models(const ModelRegistry& models, PrometheusText& out) {
               models.loaded_bytes());
 }
 
+/// What each engine has to do. Names of one source share an engine, so they have the same numbers.
+void write_engines(const ModelRegistry& models, PrometheusText& out) {
+  std::vector<std::pair<std::string, EngineQueue>> queues;
+  for (auto& name : models.loaded()) {
+    if (const auto queue = models.queue(name)) queues.emplace_back(std::move(name), *queue);
+  }
+  const auto write = [&](std::string_view name, std::string_view help, auto value) {
+    out.family(name, "gauge", help);
+    for (const auto& [model, queue] : queues)
+      out.sample({{"model", model}}, static_cast<double>(value(queue)));
+  };
+  write("tinker_server_engine_training_calls",
+        "Training calls that the engine has, the one that is computed included.",
+        [](const EngineQueue& queue) { return queue.training_calls; });
+  write("tinker_server_engine_training_runs",
+        "Training runs that these calls are of.",
+        [](const EngineQueue& queue) { return queue.training_runs; });
+  write("tinker_server_engine_computing_samples",
+        "Samples that had a part of the engine's last batch.",
+        [](const EngineQueue& queue) { return queue.samples_computing; });
+  write("tinker_server_engine_waiting_samples",
+        "Samples that the engine has, without those.",
+        [](const EngineQueue& queue) { return queue.samples - queue.samples_computing; });
+  write("tinker_server_engine_cache_bytes",
+        "Keys and values of samples that are under way.",
+        [](const EngineQueue& queue) { return queue.cache_bytes; });
+}
+
+/// Adapters to sample from that are in memory, by where else they are.
+void write_snapshots(const Service& service, PrometheusText& out) {
+  struct Sum {
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    void add(const AdapterSnapshot& snapshot) {
+      ++count;
+      bytes += snapshot.bytes();
+    }
+  };
+  Sum stored;
+  Sum unnamed;
+  for (const auto& [folder, snapshot] : service.adapters.entries()) stored.add(snapshot);
+  for (const auto& snapshot : service.samplers.ephemeral()) unnamed.add(snapshot);
+  const auto write = [&](std::string_view name, std::string_view help, std::size_t Sum::* value) {
+    out.family(name, "gauge", help);
+    out.sample({{"kind", "checkpoint"}}, static_cast<double>(stored.*value));
+    out.sample({{"kind", "unnamed"}}, static_cast<double>(unnamed.*value));
+  };
+  write("tinker_server_snapshots",
+        "Adapters in memory to sample from: of checkpoints, and of saves without a name.",
+        &Sum::count);
+  write("tinker_server_snapshots_bytes",
+        "What they take; a run in training may share them.",
+        &Sum::bytes);
+}
+
 }  // namespace
 
 async::Task<Reply> metrics(Call call) {
@@ -65,6 +123,12 @@ async::Task<Reply> metrics(Call call) {
   service.requests.write(out);
   write_tokens(service.usage, out);
   write_models(*service.models, out);
+  write_engines(*service.models, out);
+  write_snapshots(service, out);
+  write_gauge(out,
+              "tinker_server_resident_bytes",
+              "Memory of the machine that the process has.",
+              engine::resident_memory());
   write_gauge(out,
               "tinker_server_pending_operations",
               "Accepted operations without a result.",

@@ -184,8 +184,8 @@ Task<> run(std::shared_ptr<Fetch> fetch) {
   co_return co_await std::move(setting);
 }
 
-/// Those of the hub that cannot be used as the cache has them. Fails for a model that is there, and
-/// that the engine cannot run.
+/// The hub models that the cache does not have completely. Fails for a model in the cache that the
+/// engine cannot run.
 Result<std::vector<std::string>> missing_of(const LocalServerOptions& options,
                                             const tokenizer::HubSettings& settings) {
   const SourceFinder finder(settings.cache);

@@ -294,6 +294,13 @@ std::size_t ModelRegistry::loaded_bytes() const noexcept {
   return out;
 }
 
+std::optional<EngineQueue> ModelRegistry::queue(std::string_view name) const {
+  const auto offer = impl_->find(name);
+  if (!offer.ok()) return std::nullopt;
+  const auto& resident = impl_->slots[(*offer)->slot].resident;
+  return resident ? std::optional(resident->model.engine.queue()) : std::nullopt;
+}
+
 std::vector<std::string> ModelRegistry::loaded() const {
   std::vector<std::string> out;
   for (const auto& [facts, slot] : impl_->offers) {

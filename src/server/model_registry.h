@@ -77,6 +77,8 @@ class ModelRegistry {
   async::Task<std::shared_ptr<LoadedModel>> acquire(std::string name);
   /// What the models that are loaded may take: weights and caches.
   [[nodiscard]] std::size_t loaded_bytes() const noexcept;
+  /// What the engine of a model has to do; nothing while it is not loaded.
+  [[nodiscard]] std::optional<EngineQueue> queue(std::string_view name) const;
   /// Names of the models that are loaded, also idle ones.
   [[nodiscard]] std::vector<std::string> loaded() const;
 

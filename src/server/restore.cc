@@ -273,7 +273,7 @@ async::Task<> restore_session(std::shared_ptr<Service> service,
 }  // namespace
 
 async::Task<> restore_runs(std::shared_ptr<Service> service) {
-  auto reading = service->work([folder = service->journals->folder()]() {
+  auto reading = service->work([folder = service->journals->folder()] {
     std::vector<FoundSession> out;
     for (const auto& name : names_in(folder)) out.push_back(read_session(folder / name));
     return out;

@@ -18,6 +18,14 @@ std::shared_ptr<Sampler> Samplers::find(const std::string& sampler_id) const {
   return found != samplers_.end() ? found->second : nullptr;
 }
 
+std::vector<AdapterSnapshot> Samplers::ephemeral() const {
+  std::vector<AdapterSnapshot> out;
+  for (const auto& [id, sampler] : samplers_) {
+    if (sampler->ephemeral) out.push_back(*sampler->ephemeral);
+  }
+  return out;
+}
+
 void Samplers::remove_of_session(std::string_view session_id, const Error& reason) {
   for (auto it = samplers_.begin(); it != samplers_.end();) {
     const auto sampler = it->second;

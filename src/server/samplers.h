@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "async/scope.h"
 #include "base/bounded_map.h"
@@ -55,6 +56,8 @@ class Samplers {
   /// Ends the work of all samplers of a session and forgets them.
   void remove_of_session(std::string_view session_id, const Error& reason);
   [[nodiscard]] std::size_t size() const noexcept { return samplers_.size(); }
+  /// Weights that are nowhere on the disk.
+  [[nodiscard]] std::vector<AdapterSnapshot> ephemeral() const;
 
  private:
   std::unordered_map<std::string, std::shared_ptr<Sampler>> samplers_ = {};

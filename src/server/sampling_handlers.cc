@@ -4,6 +4,7 @@
 #include "base/strings.h"
 #include "server/errors.h"
 #include "server/handlers.h"
+#include "server/queue_reasons.h"
 #include "server/service.h"
 #include "wire/json.h"
 #include "wire/proto.h"
@@ -70,6 +71,12 @@ Result<EncodedResult> encode(const SampleResponse& response) {
   return EncodedResult{.body = std::move(bytes), .is_protobuf = true, .is_sample = true};
 }
 
+/// What ends a sample, and how far it has come.
+struct SampleTask {
+  async::Scope scope = {};
+  SampleProgress progress = {};
+};
+
 /// The weights a sampling session draws from.
 async::Task<AdapterSnapshot> weights_of(std::shared_ptr<Service> service,
                                         std::shared_ptr<Sampler> sampler,
@@ -102,25 +109,24 @@ async::Task<AdapterSnapshot> weights_of(std::shared_ptr<Service> service,
 async::Task<EncodedResult> run_sample(std::shared_ptr<Service> service,
                                       std::shared_ptr<Sampler> sampler,
                                       SampleRequest request,
-                                      std::string request_id) {
+                                      std::shared_ptr<SampleProgress> progress) {
   if (request.record_stability_info.value_or(false)) {
     co_return bad_request(
         "record_stability_info: not served here; it is for the loss stable_reinforce, whose "
         "formula is not public");
   }
-  service->futures.set_state(request_id,
-                             QueueState::paused_capacity,
-                             base::concat("loading ", sampler->record.base_model));
   auto loading = service->models->acquire(sampler->record.base_model);
   TINKER_CO_TRY(const auto model, co_await std::move(loading));
   auto finding = weights_of(service, sampler, model);
   TINKER_CO_TRY(auto weights, co_await std::move(finding));
-  service->futures.set_state(request_id, QueueState::active, "");
   const auto options = options_of(request);
   const std::int64_t prompt_tokens = request.prompt.length().value_or(0);
   const Engine engine = model->engine.for_tenant(sampler->record.owner);
-  auto sampling = engine.sample_async(
-      std::move(request.prompt), std::move(request.sampling_params), std::move(weights), options);
+  auto sampling = engine.sample_async(std::move(request.prompt),
+                                      std::move(request.sampling_params),
+                                      std::move(weights),
+                                      options,
+                                      std::move(progress));
   auto wait = async::until(std::move(sampling));
   TINKER_CO_TRY(auto response, co_await wait);
   count(*service, *sampler, response, prompt_tokens);
@@ -176,6 +182,7 @@ async::Task<std::shared_ptr<Sampler>> sampler_of(Call call, SampleRequest reques
 
 std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_t count) {
   std::vector<std::string> out;
+  out.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) out.push_back(base::concat(request_id, ":", i));
   return out;
 }
@@ -313,8 +320,13 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   UntypedApiFuture answer = {.request_id = request_id,
                              .sample_sequence_ids = sequence_ids(request_id, request.num_samples)};
   FutureStore::Spec spec = {.request_id = request_id, .owner = call.caller.owner};
-  auto scope = std::make_shared<async::Scope>();
+  const auto parts = std::make_shared<SampleTask>();
+  const std::shared_ptr<async::Scope> scope(parts, &parts->scope);
+  const std::shared_ptr<SampleProgress> progress(parts, &parts->progress);
   scope->attach(sampler->scope);
+  spec.why = [progress, sampler, &models = *call.service->models](std::string_view) {
+    return why_sample_waits(progress->stage(), models, sampler->record.base_model);
+  };
   spec.cancel = [weak = std::weak_ptr(scope)] {
     if (const auto alive = weak.lock()) {
       alive->cancel({.code = ErrorCode::cancelled, .message = "cancelled by the client"});
@@ -328,7 +340,7 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   }
   const bool is_new = call.service->futures.open(std::move(spec));
   if (!is_new) co_return answer;  // a repeat that the sampling session has forgotten
-  auto task = run_sample(call.service, sampler, std::move(request), request_id);
+  auto task = run_sample(call.service, sampler, std::move(request), progress);
   async::run_detached(
       call.service->loop(),
       scope,

@@ -13,6 +13,7 @@ namespace tinker::server {
 namespace {
 
 using Start = UniqueFunction<void(std::optional<Error>)>;
+using Submission = Sequencer::Submission;
 
 constexpr std::size_t kMostRemembered = 100'000;
 
@@ -41,12 +42,13 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
   void remember(std::int64_t number, const Submission& submission);
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_ + ready_.size(); }
+  [[nodiscard]] std::optional<std::int64_t> awaited_by(std::string_view request_id) const;
 
  private:
   struct Waiting {
-    Start start;
+    Submission submission;
     async::TimePoint until;
-    std::vector<Start> followers = {};  // without a number, to start after this one
+    std::vector<Submission> followers = {};  // without a number, to start after this one
   };
   struct Ready {
     Start start;
@@ -135,7 +137,7 @@ void Sequencer::Impl::remember(std::int64_t number, const Submission& submission
 
 void Sequencer::Impl::place_unnumbered(Submission submission) {
   if (submission.kind == Kind::pass && !waiting_.empty()) {
-    waiting_.rbegin()->second.followers.push_back(std::move(submission.start));
+    waiting_.rbegin()->second.followers.push_back(std::move(submission));
     ++waiting_count_;
     return;
   }
@@ -154,7 +156,7 @@ void Sequencer::Impl::place(std::int64_t number, Submission submission) {
   }
   if (!is_barrier && number > next_) {
     const auto until = async::time_after(loop_->now(), hold_);
-    waiting_.emplace(number, Waiting{.start = std::move(submission.start), .until = until});
+    waiting_.emplace(number, Waiting{.submission = std::move(submission), .until = until});
     ++waiting_count_;
     arrivals_.push_back(number);
     if (arrivals_.size() == 1) set_timer();
@@ -167,12 +169,21 @@ void Sequencer::Impl::place(std::int64_t number, Submission submission) {
   release_contiguous();
 }
 
+std::optional<std::int64_t> Sequencer::Impl::awaited_by(std::string_view request_id) const {
+  const auto is_it = [&](const Submission& one) { return one.request_id == request_id; };
+  const bool is_waiting = std::ranges::any_of(waiting_, [&](const auto& entry) {
+    const auto& [submission, until, followers] = entry.second;
+    return is_it(submission) || std::ranges::any_of(followers, is_it);
+  });
+  return is_waiting ? std::optional(next_) : std::nullopt;
+}
+
 void Sequencer::Impl::release(std::map<std::int64_t, Waiting>::iterator waiting) {
   next_ = waiting->first + 1;
-  auto& [start, until, followers] = waiting->second;
+  auto& [submission, until, followers] = waiting->second;
   waiting_count_ -= 1 + followers.size();
-  ready_.push_back({.start = std::move(start)});
-  for (auto& follower : followers) ready_.push_back({.start = std::move(follower)});
+  ready_.push_back({.start = std::move(submission.start)});
+  for (auto& follower : followers) ready_.push_back({.start = std::move(follower.start)});
   waiting_.erase(waiting);
 }
 
@@ -232,6 +243,7 @@ Sequencer::Sequencer(std::shared_ptr<async::EventLoop> loop,
                      std::chrono::nanoseconds hold)
     : impl_(std::make_shared<Impl>(std::move(loop), next, hold)) {}
 
+// `impl_` is shared, so there is no bad_weak_ptr. NOLINTNEXTLINE(bugprone-exception-escape)
 Sequencer::~Sequencer() {
   impl_->close({.code = ErrorCode::closed, .message = "the model was unloaded"});
 }
@@ -246,6 +258,10 @@ void Sequencer::add_earlier(const Submission& submission) {
 
 void Sequencer::close(const Error& reason) {
   impl_->close(reason);
+}
+
+std::optional<std::int64_t> Sequencer::awaited_by(std::string_view request_id) const {
+  return impl_->awaited_by(request_id);
 }
 
 std::size_t Sequencer::waiting() const noexcept {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/event_loop.h"
 #include "tinker/error.h"
@@ -62,6 +63,8 @@ class Sequencer {
   /// Ends all that waits with `reason`, and refuses what comes.
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept;
+  /// The number that the request with this id waits for; nothing if its turn has come.
+  [[nodiscard]] std::optional<std::int64_t> awaited_by(std::string_view request_id) const;
 
  private:
   class Impl;

@@ -12,7 +12,6 @@ namespace tinker::server {
 namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::seconds(5);
-constexpr auto kSweepPeriod = std::chrono::seconds(30);
 constexpr auto kUsagePeriod = std::chrono::seconds(10);
 constexpr auto kRefusalPeriod = std::chrono::seconds(10);
 
@@ -127,7 +126,7 @@ void Service::start() {
   });
   every(std::min<std::chrono::nanoseconds>(kExpiryPeriod, options_.session_timeout),
         &Service::expire_sessions);
-  every(kSweepPeriod, &Service::sweep_checkpoints);
+  every(options_.limits.sweep_time, &Service::sweep_checkpoints);
   every(kUsagePeriod, &Service::write_usage);
   every(kRefusalPeriod, &Service::write_refused_keys);
 }

@@ -170,10 +170,10 @@ async::Task<SessionSearchResponse> search_sessions(Call call, SessionSearchReque
   if (request.limit < 1 || request.limit > 200) {
     co_return bad_request(base::concat("limit: expected 1 to 200, found ", request.limit));
   }
-  if (const auto* users = std::get_if<UserSearchOwner>(&request.owner)) {
-    if (std::ranges::find(users->owner_urns, call.caller.owner) == users->owner_urns.end()) {
-      co_return SessionSearchResponse();  // others are hidden
-    }
+  const auto* const users = std::get_if<UserSearchOwner>(&request.owner);
+  if (users != nullptr &&
+      std::ranges::find(users->owner_urns, call.caller.owner) == users->owner_urns.end()) {
+    co_return SessionSearchResponse();  // others are hidden
   }
   SessionQuery query = {.owner = call.caller.owner,
                         .session_id = std::move(request.session_id),

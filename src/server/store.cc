@@ -75,8 +75,8 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& folder,
                                            const Clock& clock) {
   TINKER_TRY(auto data, DataFolder::open(folder));
   TINKER_TRY(auto database, Database::open(data.catalogue()));
-  auto parts = std::unique_ptr<Parts>(
-      new Parts{.data = std::move(data), .database = std::move(database), .clock = clock});
+  auto parts = std::make_unique<Parts>(
+      Parts{.data = std::move(data), .database = std::move(database), .clock = clock});
   TINKER_TRY(parts->make_catalogue());
   TINKER_TRY(parts->remove_orphans());
   return std::unique_ptr<Store>(new Store(std::move(parts)));

@@ -51,7 +51,7 @@ struct CheckpointQuery {
   std::string caller = {};
   bool with_public = false;  ///< Also those of others that are public.
   std::optional<std::vector<std::string>> owners = {};
-  /// These two are nobody's but the owner's: with them, only the caller's own match.
+  /// Projects and metadata are private: a search by either finds the caller's own checkpoints only.
   std::optional<std::vector<std::string>> project_ids = {};
   StringMap user_metadata = {};  ///< Every pair must match.
   std::optional<CheckpointType> kind = {};

@@ -231,9 +231,9 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
                                   .type = std::string(kPass),
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
-  operation.work = [service = call.service,
-                    loss = find_loss(*session, request),
-                    request = std::move(request)](std::shared_ptr<LiveRun> self) mutable {
+  auto loss = find_loss(*session, request);
+  operation.work = [service = call.service, loss = std::move(loss), request = std::move(request)](
+                       std::shared_ptr<LiveRun> self) mutable {
     return run_pass(service, std::move(self), std::move(request), std::move(loss));
   };
   auto submitting = run->submit(call.service, std::move(operation));
@@ -275,7 +275,7 @@ async::Task<UntypedApiFuture> refuse_in_order(Call call,
                                               Error why) {
   const auto found = call.service->find_run(number.model_id, call.caller.owner);
   if (!found.ok()) co_return why;  // there is no order to have a place in
-  const auto run = *found;
+  const auto& run = *found;
   run->record.last_request_at = call.service->now();
   const bool is_pass = type == kPass || type == kForward;
   LiveRun::Operation operation = {

@@ -88,7 +88,7 @@ Result<void> take_files(const std::filesystem::path& from, const std::filesystem
     if (error == std::errc::no_such_file_or_directory) {
       return bad_request(base::concat(name, " was not uploaded"));
     }
-    if (error) std::filesystem::copy_file(from / name, to / name, error);  // no such links here
+    if (error) std::filesystem::copy_file(from / name, to / name, error);  // no hard links here
     if (error) {
       return Error{.code = ErrorCode::io_error,
                    .message = base::concat("link ", (to / name).string(), ": ", error.message())};
@@ -248,7 +248,7 @@ async::Task<> upload_file(Call call) {
   TINKER_CO_TRY(auto file, co_await opening);
   auto receiving = receive_file(call, file);
   auto received = co_await std::move(receiving);
-  // What came of a file that is not complete is removed with it: that takes too long for the loop.
+  // Closing an incomplete file removes it, which takes too long for the loop.
   if (!received.ok()) {
     (void)service->work([file = std::move(file)]() -> Result<void> { return {}; });
   }

@@ -340,7 +340,7 @@ async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   }
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));
-  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = *request.model_id};
+  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 
 /// As a new model (PROTOCOL 9.15, create-via-load).

@@ -1,25 +1,33 @@
-// `tinker serve`, killed at random moments while a client saves, overwrites and deletes: what was
-// acknowledged is there, whole, and nothing else is. TINKER_CRASH_KILLS says how often.
+// `tinker serve`, killed at random moments while a client saves, overwrites and deletes, and while
+// checkpoints expire: what was acknowledged is there, whole, and nothing else is.
+// TINKER_CRASH_KILLS says how often.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/store.h"
 #include "support/process.h"
 #include "support/raw_http.h"
+#include "tinker/clock.h"
+#include "tinker/testing/matchers.h"
 #include "tinker/types/checkpoint.h"
 #include "tinker/types/model.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/session.h"
+#include "tinker/types/tinker_path.h"
 #include "wire/json.h"
 
 namespace tinker::checkpoints_test {
@@ -44,6 +52,8 @@ class Served {
               "--model",
               "tiny=random:1x32,vocab=300",
               "--no-durable",
+              "--limit",
+              "sweep_time=5ms",
               "--threads",
               "1",
               "--dtype",
@@ -107,7 +117,12 @@ class Client {
   RawHttp http_;
 };
 
-enum class Fate { gone, there, unknown };  // unknown: the server died before it answered
+enum class Fate {
+  gone,
+  there,
+  unknown,   // the server died before it answered
+  expiring,  // at a moment of `expiries_`
+};
 
 class KilledServer : public ::testing::Test {
  protected:
@@ -150,20 +165,46 @@ class KilledServer : public ::testing::Test {
       ++answers_;
     }
   }
-  /// Lists what there is and loads all of it.
-  void check(std::uint16_t port) {
-    Client client(port);
+  /// Between two lives: makes some checkpoints expire, before the next life or while it works.
+  void let_some_expire() {
+    const auto store = server::Store::open(folder_.file("data"), tinker::Clock::system());
+    ASSERT_THAT(store, testing::IsOk());
+    for (auto& [path, fate] : fates_) {
+      if (fate != Fate::there || random_() % 2 == 0) continue;
+      const std::chrono::milliseconds after(static_cast<int>(random_() % 800) - 200);
+      const auto at = std::chrono::floor<std::chrono::microseconds>(now() + after);
+      ASSERT_THAT((*store)->set_expiry(TinkerPath::parse(path).value(), at), testing::IsOk());
+      fate = Fate::expiring;
+      expiries_[path] = at;
+    }
+  }
+  [[nodiscard]] static std::chrono::system_clock::time_point now() {
+    return std::chrono::system_clock::now();
+  }
+  [[nodiscard]] static std::map<std::string, Fate> list(Client& client) {
     const auto answer = client.ask("GET", "checkpoints?limit=1000");
     const auto list = wire::decode_json<CheckpointsListResponse>(answer.body);
-    ASSERT_TRUE(list.ok()) << answer.body;
-    std::map<std::string, Fate> listed;
+    EXPECT_TRUE(list.ok()) << answer.body;
+    std::map<std::string, Fate> out;
+    if (!list.ok()) return out;
+    for (const auto& checkpoint : list->checkpoints) out[checkpoint.tinker_path] = Fate::there;
+    return out;
+  }
+  /// Lists what there is and loads all of it that stays.
+  void check(std::uint16_t port) {
+    Client client(port);
+    const auto begun = now();
+    auto listed = list(client);
     const std::string session = client.new_session();
     int number = 0;
-    for (const auto& checkpoint : list->checkpoints) {
-      const std::string& path = checkpoint.tinker_path;
-      listed[path] = Fate::there;
-      const auto fate = fates_.find(path);
-      EXPECT_TRUE(fate != fates_.end() && fate->second != Fate::gone) << path;
+    for (auto& [path, fate] : listed) {
+      const auto known = fates_.find(path);
+      ASSERT_TRUE(known != fates_.end() && known->second != Fate::gone) << path;
+      if (known->second == Fate::expiring) {
+        EXPECT_GT(expiries_.at(path), begun) << path;
+        fate = Fate::expiring;
+        continue;
+      }
       const bool has_optimizer = path.find("/weights/") != std::string::npos;
       const auto loaded =
           client.outcome("load_weights",
@@ -178,13 +219,23 @@ class KilledServer : public ::testing::Test {
     for (const auto& [path, fate] : fates_) {
       EXPECT_TRUE(fate != Fate::there || listed.contains(path)) << "lost: " << path;
     }
-    const std::filesystem::directory_iterator folders(folder_.file("data/checkpoints"));
-    EXPECT_EQ(std::distance(begin(folders), end(folders)), std::ssize(listed)) << "orphans";
+    EXPECT_TRUE(has_no_orphans(client));
     fates_ = std::move(listed);  // what was unknown is known now
+  }
+  /// Whether there are as many folders as checkpoints, at the latest when the sweeper has been
+  /// there.
+  [[nodiscard]] bool has_no_orphans(Client& client) const {
+    for (int i = 0; i < 2000; ++i) {
+      const std::filesystem::directory_iterator folders(folder_.file("data/checkpoints"));
+      if (std::distance(begin(folders), end(folders)) == std::ssize(list(client))) return true;
+      ::poll(nullptr, 0, 10);
+    }
+    return false;
   }
 
   testing::TemporaryFolder folder_;
   std::map<std::string, Fate> fates_ = {};
+  std::map<std::string, std::chrono::system_clock::time_point> expiries_ = {};
   std::mt19937 random_{7};
   int answers_ = 0;
 };
@@ -194,15 +245,21 @@ TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
   const int kills = asked != nullptr ? std::atoi(asked) : 10;
   for (int i = 0; i < kills && !HasFatalFailure(); ++i) {
     SCOPED_TRACE(i);
-    const Served server(folder_.file("data"), folder_.file("log"));
-    ASSERT_TRUE(server.is_ready());
-    check(server.port());
-    work(server);
+    {
+      const Served server(folder_.file("data"), folder_.file("log"));
+      ASSERT_TRUE(server.is_ready());
+      check(server.port());
+      work(server);
+    }
+    if (i % 2 == 1) let_some_expire();  // opens the folder: other lives find it as they left it
   }
   const Served server(folder_.file("data"), folder_.file("log"));
   ASSERT_TRUE(server.is_ready());
   check(server.port());
   EXPECT_GT(answers_, kills);  // there was something to lose
+  std::ifstream log(folder_.file("log"));
+  const std::string said(std::istreambuf_iterator<char>(log), {});
+  EXPECT_NE(said.find(" has expired\n"), std::string::npos);
 }
 
 }  // namespace

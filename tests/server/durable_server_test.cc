@@ -1,23 +1,17 @@
 // A durable server that is started again on its data folder: the clients of its first life go on.
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/file.h>
 
-#include "base/file_descriptor.h"
 #include "base/strings.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
@@ -365,46 +359,6 @@ TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
   EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
               IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
   EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
-}
-
-/// Waits until the server has let go of the data folder; what is in it then.
-class NextUser {
- public:
-  explicit NextUser(std::filesystem::path folder)
-      : folder_(std::move(folder)), file_(::open((folder_ / "lock").c_str(), O_RDWR | O_CLOEXEC)) {}
-
-  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> wait() const {
-    EXPECT_EQ(::flock(file_.get(), LOCK_EX), 0);
-    return files();
-  }
-  [[nodiscard]] std::map<std::string, std::filesystem::file_time_type> files() const {
-    std::map<std::string, std::filesystem::file_time_type> out;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
-      out[entry.path()] = entry.last_write_time();
-    }
-    return out;
-  }
-
- private:
-  std::filesystem::path folder_;
-  base::FileDescriptor file_;
-};
-
-TEST_F(DurableServer, WritesNothingOnceItHasLetGoOfItsFolder) {
-  options_.models.at(0).source = "random:8x256,vocab=512";
-  options_.snapshot_steps = 1;
-  start_again();
-  const auto trainer =
-      connect().create_lora_training_client("tiny", {.rank = 64, .seed = 7}).get().value();
-  train(trainer, 1);  // its state is written beside, in its own time
-  const NextUser next(folder_.path("data"));
-  auto waiting = std::async(std::launch::async, [&next] { return next.wait(); });
-
-  ASSERT_THAT(server_->stop(std::chrono::seconds(0)), IsOk());
-
-  const auto then = waiting.get();
-  server_.reset();
-  EXPECT_EQ(next.files(), then);
 }
 
 TEST_F(DurableServer, RemovesTheJournalWithTheSession) {

@@ -49,7 +49,7 @@ enum class Fault {
 std::string kind_of(const std::string& request) {
   constexpr std::string_view kPrefix = "/api/v1/";
   const auto path = request.find(kPrefix) + kPrefix.size();
-  const auto name = request.substr(path, request.find_first_of(" ?/", path) - path);
+  auto name = request.substr(path, request.find_first_of(" ?/", path) - path);
   if (name.starts_with("save_weights")) return "save";
   return name;
 }
@@ -63,14 +63,14 @@ class FaultProxy {
   [[nodiscard]] std::string url() const { return proxy_.url(""); }
   /// How many faults the requests of a kind have met.
   [[nodiscard]] std::size_t faults(const std::string& kind) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     return requests_[kind] / 2;
   }
   static constexpr std::size_t kFaults = 7;
 
  private:
   Fault next_fault(const std::string& kind) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     const std::size_t number = requests_[kind]++;
     return number % 2 == 0 ? Fault::none : static_cast<Fault>(1 + number / 2 % kFaults);
   }

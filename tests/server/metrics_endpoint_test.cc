@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -112,6 +113,66 @@ TEST_F(MetricsEndpoint, TellsWhatIsInMemory) {
   EXPECT_EQ(metrics.value("tinker_server_pending_operations", {}), 0);
   EXPECT_GT(metrics.value("tinker_server_kept_results", {}), 0);
   EXPECT_GT(metrics.value("tinker_server_uptime_seconds", {}), 0);
+}
+
+TEST_F(MetricsEndpoint, TellsWhatAdaptersTake) {
+  const auto server = start();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto of = [&](const std::string& name, const char* kind) {
+    return read(server).value("tinker_server_snapshots" + name, {{"kind", kind}});
+  };
+  EXPECT_EQ(of("", "unnamed"), 0);
+
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  (void)trainer.save_weights_for_sampler("mine").get().value();
+
+  EXPECT_EQ(of("", "unnamed"), 1);
+  EXPECT_EQ(of("", "checkpoint"), 1);
+  EXPECT_GT(of("_bytes", "unnamed"), 4 * 64 * 4);  // four bytes for each of so many parameters
+  EXPECT_EQ(of("_bytes", "checkpoint"), of("_bytes", "unnamed"));
+  EXPECT_GT(read(server).value("tinker_server_resident_bytes", {}), 1 << 20);
+}
+
+TEST_F(MetricsEndpoint, TellsHowMuchTheEngineHasToDo) {
+  const auto server = start();
+  const auto service = connect(server);
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto sampler = service.create_sampling_client({.base_model = "tiny"}).get().value();
+  const auto of = [](const Exposition& metrics, const std::string& name) {
+    return metrics.value("tinker_server_engine_" + name, {{"model", "tiny"}}).value_or(-1);
+  };
+  std::vector<std::int32_t> tokens(500, 7);
+  std::vector<Future<ForwardBackwardOutput>> passes;
+  for (int i = 0; i < 4; ++i) {
+    passes.push_back(trainer.forward_backward(std::vector<Datum>(20, Datum::next_token(tokens)),
+                                              LossFn::cross_entropy));
+  }
+  std::vector<Future<SampleResponse>> samples;
+  for (int i = 0; i < 8; ++i) {
+    samples.push_back(sampler.sample(ModelInput::from_tokens(tokens),
+                                     {.max_tokens = 500, .stop = std::vector<std::int32_t>()}));
+  }
+
+  double calls = 0;
+  double drawn = 0;
+  double cache = 0;
+  for (int i = 0; i < 1000 && (calls < 1 || drawn < 1 || cache < 1); ++i) {
+    const auto metrics = read(server);
+    calls = std::max(calls, of(metrics, "training_calls"));
+    drawn = std::max(drawn, of(metrics, "computing_samples") + of(metrics, "waiting_samples"));
+    cache = std::max(cache, of(metrics, "cache_bytes"));
+  }
+
+  EXPECT_GE(calls, 1);
+  EXPECT_GE(drawn, 1);
+  EXPECT_GT(cache, 0);
+  for (auto& pass : passes) (void)pass.get().value();
+  for (auto& sample : samples) (void)sample.get().value();
+  const auto idle = read(server);
+  EXPECT_EQ(of(idle, "training_calls"), 0);
+  EXPECT_EQ(of(idle, "computing_samples") + of(idle, "waiting_samples"), 0);
+  EXPECT_EQ(of(idle, "cache_bytes"), 0);
 }
 
 TEST_F(MetricsEndpoint, NeedsAKeyWhereOthersReachTheServer) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -11,6 +13,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace tinker::testing {
@@ -35,14 +38,18 @@ struct RawResponse {
 class RawHttp {
  public:
   explicit RawHttp(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const timeval limit = {.tv_sec = 60, .tv_usec = 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    is_open_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    connect(address);
+  }
+  explicit RawHttp(const std::filesystem::path& unix_socket)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    unix_socket.string().copy(std::begin(address.sun_path), sizeof address.sun_path - 1);
+    connect(address);
   }
   RawHttp(const RawHttp&) = delete;
   RawHttp& operator=(const RawHttp&) = delete;
@@ -102,6 +109,13 @@ class RawHttp {
   }
 
  private:
+  template <typename Address>
+  void connect(const Address& address) {
+    const timeval limit = {.tv_sec = 60, .tv_usec = 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    is_open_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
   bool read_more() {
     if (!is_open_) return false;
     std::array<char, 65536> buffer = {};

@@ -10,6 +10,17 @@ namespace {
 constexpr const char* kMemory =
     "MemTotal:       4000 kB\nMemFree:  10 kB\nMemAvailable:   3000 kB\n";
 
+TEST(ResidentMemory, IsThatOfThisProgram) {
+  const testing::TemporaryFolder root;
+  EXPECT_EQ(resident_memory(root.path()), 0U);
+
+  root.write("proc/self/statm", "9000 700 600 1 0 800 0\n");
+
+  EXPECT_EQ(resident_memory(root.path()) % 700, 0U);
+  EXPECT_GE(resident_memory(root.path()), 700U * 4096);
+  EXPECT_GT(resident_memory(), std::size_t{1} << 20U);
+}
+
 TEST(AvailableMemory, IsWhatTheMachineHasLeft) {
   const testing::TemporaryFolder root;
   root.write("proc/meminfo", kMemory);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/trainer.h"
+#include "tinker/engine.h"
 #include "tinker/testing/matchers.h"
 #include "unit/engine/distributions.h"
 #include "unit/engine/sampler_fixture.h"
@@ -557,6 +558,32 @@ TEST_F(SamplerTest, ReportsWhatWasFoundInTheCache) {
   EXPECT_EQ(hits(std::move(of_base)), 0);
   // The last token of a prompt is always computed.
   EXPECT_EQ(hits(job({prompt.begin(), prompt.begin() + 64}, {.max_tokens = 1})), 32);
+}
+
+TEST_F(SamplerTest, TellsWhoseSequencesHaveNoRoom) {
+  const KvLayout layout(model->config(), model->kernels(), model->config().layers);
+  Sampler sampler(model, threads, {.cache_bytes = 3 * layout.page_bytes()});
+  const auto submit = [&] {
+    auto asked = job({prompt.begin(), prompt.begin() + 66}, {.max_tokens = 20, .stop = kNoStop});
+    asked.tenant = "one";
+    asked.progress = std::make_shared<SampleProgress>();
+    auto progress = asked.progress;
+    EXPECT_THAT(sampler.submit(std::move(asked), [](const Result<SampleResponse>&) {}), IsOk());
+    return progress;
+  };
+  const auto first = submit();
+  const auto second = submit();
+  EXPECT_EQ(first->stage(), SampleProgress::Stage::queued);
+
+  sampler.step();
+  EXPECT_EQ(first->stage(), SampleProgress::Stage::computing);
+  EXPECT_EQ(second->stage(), SampleProgress::Stage::no_room);
+  EXPECT_EQ(sampler.last_step().requests, 1U);
+  EXPECT_EQ(sampler.cache_bytes(), sampler.pages().in_use() * layout.page_bytes());
+  while (second->stage() != SampleProgress::Stage::computing && sampler.step()) {
+  }
+
+  EXPECT_EQ(second->stage(), SampleProgress::Stage::computing);
 }
 
 // Samples of a prompt that fills its pages have nothing of their own to give way with.

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tinker/engine.h"
 #include "tinker/testing/fake_clock.h"
 #include "tinker/testing/matchers.h"
 #include "unit/engine/tiny_model.h"
@@ -78,6 +79,59 @@ struct SchedulerTest : ::testing::Test {
       std::make_unique<Scheduler>(std::make_shared<Sampler>(model, threads, SamplerOptions{}),
                                   SchedulerOptions{.clock = &clock});
 };
+
+TEST_F(SchedulerTest, CountsWhatItHasToDo) {
+  std::promise<void> begun;
+  std::promise<void> gate;
+  const auto line = scheduler->new_line();
+  auto first = submit(line, 1, [&](int /*step*/) {
+    begun.set_value();
+    gate.get_future().wait();
+  });
+  begun.get_future().wait();
+  auto second = submit(line, 1, nothing);
+  auto other = submit(scheduler->new_line(), 1, nothing);
+  auto drawn = sample(1);
+
+  const auto busy = scheduler->queue();
+  gate.set_value();
+  EXPECT_THAT(first.get(), IsOk());
+  EXPECT_THAT(second.get(), IsOk());
+  EXPECT_THAT(other.get(), IsOk());
+  EXPECT_THAT(drawn.get(), IsOk());
+  const auto idle = scheduler->queue();
+
+  EXPECT_EQ(busy.training_calls, 3U);
+  EXPECT_EQ(busy.training_runs, 1U);  // the thread has not seen the other one
+  EXPECT_EQ(busy.samples, 1U);
+  EXPECT_EQ(busy.samples_computing, 0U);
+  EXPECT_EQ(idle.training_calls, 0U);
+  EXPECT_EQ(idle.training_runs, 0U);
+  EXPECT_EQ(idle.samples, 0U);
+  EXPECT_EQ(idle.cache_bytes, 0U);
+}
+
+TEST_F(SchedulerTest, CountsNothingThatWasStopped) {
+  std::promise<void> begun;
+  std::promise<void> gate;
+  const auto line = scheduler->new_line();
+  auto first = submit(line, 1, [&](int /*step*/) {
+    begun.set_value();
+    gate.get_future().wait();
+  });
+  begun.get_future().wait();
+  std::stop_source stop;
+  auto stopped = submit(line, 1, nothing, {.stop = stop.get_token()});
+  auto drawn = sample(1, {.stop = stop.get_token()});
+  stop.request_stop();
+  gate.set_value();
+  EXPECT_THAT(first.get(), IsOk());
+  EXPECT_THAT(stopped.get(), IsError(ErrorCode::cancelled, HasSubstr("was asked to stop")));
+  EXPECT_THAT(drawn.get(), IsError(ErrorCode::cancelled, HasSubstr("was asked to stop")));
+
+  EXPECT_EQ(scheduler->queue().training_calls, 0U);
+  EXPECT_EQ(scheduler->queue().samples, 0U);
+}
 
 TEST_F(SchedulerTest, DoesTheWorkOfALineInItsOrder) {
   std::vector<int> order;

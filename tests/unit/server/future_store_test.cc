@@ -90,6 +90,23 @@ TEST_F(FutureStoreTest, HoldsAPollForItsTimeThenSaysWhyItWaits) {  // SERVER 0.2
   EXPECT_EQ(answer.reason, "waiting for memory");
 }
 
+TEST_F(FutureStoreTest, AsksWhyItWaitsWhenThePollEndsAndNoReasonWasSet) {
+  int asked = 0;
+  store_->open({.request_id = "r-1", .owner = "me", .why = [&](std::string_view id) {
+                  ++asked;
+                  return StillPending{.reason = "why of " + std::string(id)};
+                }});
+  auto polling = start_poll("r-1");
+  EXPECT_EQ(asked, 0);
+
+  EXPECT_EQ(std::get<StillPending>(polling.get().value()).reason, "why of r-1");
+
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(store_->state("r-1").reason, "why of r-1");
+  store_->set_state("r-1", QueueState::paused_capacity, "what was set");
+  EXPECT_EQ(std::get<StillPending>(poll("r-1")).reason, "what was set");
+}
+
 TEST_F(FutureStoreTest, SaysActiveWhereNothingWasSaid) {
   open("r-1");
 

@@ -1,5 +1,6 @@
 #include "server/journal_log.h"
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "async/virtual_loop.h"
+#include "server/journals.h"
 #include "support/manual_executor.h"
 #include "support/temporary_folder.h"
 #include "tinker/testing/matchers.h"
@@ -156,6 +158,25 @@ TEST_F(JournalLogTest, TakesNothingMoreOnceItIsDiscarded) {
 
   EXPECT_TRUE(*waited);
   EXPECT_FALSE(std::filesystem::exists(folder_.path("run")));
+}
+
+TEST(Journals, AreClosedAfterTheLastWrite) {
+  constexpr std::int64_t kRecords = 2000;
+  const testing::TemporaryFolder folder;
+  const auto loop = std::make_shared<async::VirtualLoop>();
+  Journals journals(loop, {.folder = folder.path()}, Logger());
+  const auto log = journals.session_log("s");
+  log->append({.number = 0});
+  for (std::int64_t i = 1; i < kRecords; ++i) log->append({.number = i});  // the next batch
+  journals.close();
+  loop->run_ready();
+  std::atomic<std::int64_t> kept = 0;
+  (void)log->rewrite({}, [&kept](const JournalRecord&) { return ++kept > 0; });
+
+  journals.close();
+
+  EXPECT_EQ(kept, kRecords);
+  EXPECT_EQ(JournalFile::open(folder.path("s/session")).value().records.size(), kRecords);
 }
 
 }  // namespace

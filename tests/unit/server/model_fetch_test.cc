@@ -1,13 +1,16 @@
 #include "server/model_fetch.h"
 
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 
 #include <gmock/gmock.h>
 
 #include "engine/random_model.h"
 #include "support/hub_files.h"
+#include "support/tcp_server.h"
 #include "support/temporary_folder.h"
 #include "tinker/testing/fake_transport.h"
 #include "tinker/testing/matchers.h"
@@ -23,6 +26,8 @@ using ::tinker::testing::FakeTransport;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;
 using ::tinker::testing::kTinyTokenizer;
+using ::tinker::testing::TcpPeer;
+using ::tinker::testing::TcpServer;
 using ::tinker::testing::TemporaryFolder;
 
 constexpr const char* kCommit = "cccccccccccccccccccccccccccccccccccccccc";
@@ -48,16 +53,21 @@ class ModelFetchTest : public ::testing::Test {
       bytes_ += content.size();
       siblings += std::string(siblings.empty() ? "" : ",") + R"({"rfilename":")" + name +
                   R"(","size":)" + std::to_string(content.size()) + "}";
-      hub_->reply(
-          std::string("/Acme/Small/resolve/") + kCommit + "/" + name,
-          {{.body = content,
-            .headers = {{"X-Repo-Commit", kCommit}, {"ETag", std::string("\"") + name + "\""}}}});
+      contents_[std::string("/Acme/Small/resolve/") + kCommit + "/" + name] = content;
     }
-    hub_->reply(
-        kListing,
-        {{.body = std::string(R"({"sha":")") + kCommit + R"(","siblings":[)" + siblings + "]}"}});
+    contents_[kListing] =
+        std::string(R"({"sha":")") + kCommit + R"(","siblings":[)" + siblings + "]}";
+    for (const auto& [path, content] : contents_) {
+      hub_->reply(
+          path,
+          {{.body = content, .headers = {{"X-Repo-Commit", kCommit}, {"ETag", etag_of(path)}}}});
+    }
   }
 
+  /// In quotes.
+  static std::string etag_of(const std::string& path) {
+    return "\"" + path.substr(path.rfind('/') + 1) + "\"";
+  }
   [[nodiscard]] LocalServerOptions options() {
     return {.models = {{.name = "small", .source = "Acme/Small"}, {.name = "Acme/Small"}},
             .logger = Logger(),
@@ -77,6 +87,7 @@ class ModelFetchTest : public ::testing::Test {
   TemporaryFolder files_;
   Runtime runtime_ = Runtime::start();
   std::shared_ptr<FakeTransport> hub_ = std::make_shared<FakeTransport>(runtime_);
+  std::map<std::string, std::string> contents_ = {};  // by path
   std::size_t bytes_ = 0;
   std::mutex mutex_;
   std::vector<FetchProgress> seen_;
@@ -110,9 +121,22 @@ TEST_F(ModelFetchTest, AServerWithoutModelsOfAHubNeedsNoCache) {  // nor a HOME 
   EXPECT_THAT(fetch_models(local), IsOk());
 }
 
-TEST_F(ModelFetchTest, AnExceptionOfTheUserEndsTheFetch) {
+TEST_F(ModelFetchTest, AnExceptionOfTheUserEndsTheFetch) {  // and not the thread of the network
+  const TcpServer hub([this](TcpPeer& peer, int) {
+    for (auto request = peer.read_request(); !request.empty(); request = peer.read_request()) {
+      const auto from = request.find(' ') + 1;
+      const auto path = request.substr(from, request.find_first_of(" ?", from) - from);
+      peer.respond(
+          contents_.at(path),
+          std::string("X-Repo-Commit: ") + kCommit + "\r\nETag: " + etag_of(path) + "\r\n");
+    }
+  });
   auto throwing = options();
-  throwing.on_fetch = [](const FetchProgress&) { throw std::runtime_error("enough"); };
+  throwing.on_fetch = [calls = 0](const FetchProgress&) mutable {
+    if (++calls > 1) throw std::runtime_error("enough");  // in the middle of a file
+  };
+  throwing.hub.endpoint = hub.url("");
+  throwing.hub.transport = nullptr;
 
   EXPECT_THAT(fetch_models(throwing), IsError(ErrorCode::internal, HasSubstr("enough")));
 }

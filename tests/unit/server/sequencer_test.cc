@@ -36,6 +36,21 @@ TEST_F(SequencerTest, StartsAtOnceWhatIsNext) {
   EXPECT_THAT(started_, ElementsAre("p1", "b2", "p3"));
 }
 
+TEST_F(SequencerTest, KnowsTheNumberThatARequestWaitsFor) {
+  submit(pass(2));
+  submit(pass(4));
+  submit(request(std::nullopt, Kind::pass, "behind 4"));
+  EXPECT_EQ(sequencer_->awaited_by("p2"), 1);
+  EXPECT_EQ(sequencer_->awaited_by("p4"), 1);
+
+  submit(pass(1));
+
+  EXPECT_EQ(sequencer_->awaited_by("p2"), std::nullopt);
+  EXPECT_EQ(sequencer_->awaited_by("p4"), 3);
+  EXPECT_EQ(sequencer_->awaited_by("behind 4"), 3);
+  EXPECT_EQ(sequencer_->awaited_by("unknown"), std::nullopt);
+}
+
 TEST_F(SequencerTest, CountsFromTheNumberItWasGiven) {  // PROTOCOL 10.3: 0 is the creation
   Sequencer from_zero(loop_, 0, 10s);
   ASSERT_THAT(from_zero.submit(pass(1)), IsOk());
