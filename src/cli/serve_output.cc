@@ -79,7 +79,7 @@ std::string fetch_text(const FetchProgress& progress, bool has_bar) {
 /// "at most 8192 MiB, of 15264 MiB that are free".
 std::string memory_text(const server::EngineFacts& engine) {
   const auto mebibytes = [](std::size_t bytes) { return base::concat(bytes >> 20U, " MiB"); };
-  const std::string free = mebibytes(engine.free_bytes) + " that are free";
+  std::string free = mebibytes(engine.free_bytes) + " that are free";
   if (engine.limit_bytes == 0) return free;
   return base::concat("at most ", mebibytes(engine.limit_bytes), ", of ", free);
 }
@@ -108,6 +108,7 @@ void ServeOutput::ready(const LocalServer& server, const Setup& setup) const {
   const auto pid = static_cast<std::uint64_t>(::getpid());
   const auto& engine = setup.engine;
   std::vector<std::string> names;
+  names.reserve(setup.models.size());
   for (const auto& model : setup.models) names.push_back(model.name);
   if (is_json_) {
     return write(json("ready",

@@ -71,12 +71,6 @@ Result<EncodedResult> encode(const SampleResponse& response) {
   return EncodedResult{.body = std::move(bytes), .is_protobuf = true, .is_sample = true};
 }
 
-/// What ends a sample, and how far it has come.
-struct SampleTask {
-  async::Scope scope = {};
-  SampleProgress progress = {};
-};
-
 /// The weights a sampling session draws from.
 async::Task<AdapterSnapshot> weights_of(std::shared_ptr<Service> service,
                                         std::shared_ptr<Sampler> sampler,
@@ -320,9 +314,9 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   UntypedApiFuture answer = {.request_id = request_id,
                              .sample_sequence_ids = sequence_ids(request_id, request.num_samples)};
   FutureStore::Spec spec = {.request_id = request_id, .owner = call.caller.owner};
-  const auto parts = std::make_shared<SampleTask>();
-  const std::shared_ptr<async::Scope> scope(parts, &parts->scope);
-  const std::shared_ptr<SampleProgress> progress(parts, &parts->progress);
+  auto scope = std::make_shared<async::Scope>();
+  // By itself, because the engine's thread may be the last to let go of it.
+  const auto progress = std::make_shared<SampleProgress>();
   scope->attach(sampler->scope);
   spec.why = [progress, sampler, &models = *call.service->models](std::string_view) {
     return why_sample_waits(progress->stage(), models, sampler->record.base_model);
