@@ -49,10 +49,6 @@ class DurableServer : public ::testing::Test {
                {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
         .value();
   }
-  [[nodiscard]] testing::RawResponse post(const std::string& path, const std::string& body) const {
-    return testing::RawHttp(server_->port())
-        .ask("POST", "/api/v1/" + path, body, "X-API-Key: tml-local-test\r\n");
-  }
   static TrainingClient new_run(const ServiceClient& service) {
     return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
   }
