@@ -232,9 +232,8 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
   auto loss = find_loss(*session, request);
-  operation.work = [service = call.service,
-                    loss = std::move(loss),
-                    request = std::move(request)](std::shared_ptr<LiveRun> self) mutable {
+  operation.work = [service = call.service, loss = std::move(loss), request = std::move(request)](
+                       std::shared_ptr<LiveRun> self) mutable {
     return run_pass(service, std::move(self), std::move(request), std::move(loss));
   };
   auto submitting = run->submit(call.service, std::move(operation));
