@@ -49,18 +49,18 @@ class DurableServer : public ::testing::Test {
                {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
         .value();
   }
-  static TrainingClient new_run(const ServiceClient& service) {
-    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-  }
-  static std::vector<Datum> batch() {
-    return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
-  }
   [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
     return testing::RawHttp(server_->port())
         .ask("POST",
              base::concat("/api/v1/", path),
              body,
              "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
+  }
+  static TrainingClient new_run(const ServiceClient& service) {
+    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+  }
+  static std::vector<Datum> batch() {
+    return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
   }
   /// What became of an operation.
   [[nodiscard]] std::string outcome(std::string_view request_id) const {
