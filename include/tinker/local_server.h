@@ -70,8 +70,8 @@ struct LocalServerOptions {
   std::filesystem::path data_dir = {};
   std::string host = "127.0.0.1";  ///< Any other than a loopback address needs `keys`.
   std::uint16_t port = 0;          ///< 0: a free one.
-  /// Listen at this Unix socket instead of on a port: for a proxy, or a program that speaks HTTP by
-  /// itself. No Tinker client can connect to one, and `base_url` has no address then.
+  /// Listen at this Unix socket instead of on a port. The clients of this library take its
+  /// `base_url`, "http+unix://%2Frun%2Ftinker.sock"; those of the Python SDK know no such URLs.
   std::filesystem::path unix_socket = {};
   std::vector<ServedKey> keys = {};  ///< Empty: any key will do, all callers are one owner.
   std::filesystem::path tls_certificate = {};  ///< PEM; with `tls_key`, the server speaks TLS.
@@ -120,8 +120,8 @@ class LocalServer {
   /// for the hub, and fails as `Hub` does.
   static Result<LocalServer> start(LocalServerOptions options);
 
-  /// "http://127.0.0.1:38211": what clients take as their base URL. On a Unix socket
-  /// "http://localhost", which says only what requests may name as their host.
+  /// "http://127.0.0.1:38211", or "http+unix://%2Frun%2Ftinker.sock" for a Unix socket: what
+  /// clients take as their base URL.
   [[nodiscard]] const std::string& base_url() const noexcept;
   [[nodiscard]] std::uint16_t port() const noexcept;  ///< 0 on a Unix socket.
   [[nodiscard]] const std::filesystem::path& data_dir() const noexcept;

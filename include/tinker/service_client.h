@@ -34,6 +34,7 @@ struct ServiceState;
 
 /// Which server, as whom, and how.
 struct ServiceOptions {
+  /// "http://127.0.0.1:8000"; "http+unix://%2Frun%2Ftinker.sock" for a server at a Unix socket.
   /// Default: `TINKER_BASE_URL`, then the hosted service.
   std::string base_url = {};
   /// Default: `TINKER_API_KEY`, `TINKER_CREDENTIAL_CMD`, then the credential file.

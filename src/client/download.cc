@@ -11,6 +11,8 @@
 #include "base/strings.h"
 #include "client/extract.h"
 #include "client/weights.h"
+#include "http/url.h"
+#include "session/environment.h"
 
 namespace tinker::client {
 
@@ -54,6 +56,22 @@ Result<std::map<std::string, std::string>> clean_names(const StringMap& urls) {
     }
   }
   return out;
+}
+
+/// The URLs in full. None leads to another Unix socket than the API's.
+Result<void> resolve_urls(const session::HolderOptions& options,
+                          std::map<std::string, std::string>& urls) {
+  TINKER_TRY(const auto base, session::resolve_base_url(options.base_url, options.environment));
+  TINKER_TRY(const auto api, http::Url::parse(base));
+  for (auto& [name, url] : urls) {
+    const auto full = api.resolve(url);
+    if (!full.ok()) {
+      return Error{.code = ErrorCode::invalid_response,
+                   .message = "what the server gives as the URL cannot be used as an address"};
+    }
+    url = full->to_string();
+  }
+  return {};
 }
 
 Task<StringMap> ask_external_urls(RestState::Source source, DownloadRequest request) {
@@ -358,6 +376,7 @@ Task<> find_urls(std::shared_ptr<Download> download) {
     co_return Error{.code = ErrorCode::not_found,
                     .message = base::concat(download->request.path.to_string(), " has no files")};
   }
+  TINKER_CO_TRY(resolve_urls(download->source.options, urls));
   download->urls = std::move(urls);
   ++download->urls_generation;
   co_return Result<void>();

@@ -54,10 +54,7 @@ Task<ObjectHead> try_piece(std::shared_ptr<Download> download,
                            std::shared_ptr<Object> object,
                            Piece piece) {
   auto url = http::Url::parse(download->urls[object->name]);
-  if (!url) {
-    co_return Error{.code = ErrorCode::invalid_response,
-                    .message = "what the server gives as the URL cannot be used as an address"};
-  }
+  if (!url) co_return std::move(url).error();
   const auto lease = download->pool->lease();
   for (int redirects = 0; redirects <= http::kMaxRedirects; ++redirects) {
     const auto sink = std::make_shared<PieceSink>(download, object, piece);

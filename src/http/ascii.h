@@ -67,6 +67,23 @@ inline void append_percent_encoded(std::string& out, char c) {
   out += kDigits[byte & 0x0FU];
 }
 
+/// '%' without two digits behind it stands for itself.
+inline std::string percent_decoded(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const int high = i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? hex_value(text[i + 2]) : -1;
+    if (text[i] == '%' && high >= 0 && low >= 0) {
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 /// For messages: all but printable ASCII is escaped, and it is cut where it gets long.
 inline std::string printable(std::string_view text) {
   constexpr std::size_t kMaxBytes = 200;

@@ -8,6 +8,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -25,6 +26,15 @@ using asio::ip::tcp;
 /// Shared with what waits, so that a callback never meets a socket that has died.
 struct AsioSocket::State {
   explicit State(asio::io_context& io) : socket(io) {}
+
+  /// `opened` is what went wrong before. A socket that is not open fails here as well, and reports
+  /// that later, as all callbacks come.
+  static void connect(const std::shared_ptr<State>& self,
+                      const stream_protocol::endpoint& endpoint,
+                      std::string peer,
+                      boost::system::error_code opened,
+                      UniqueFunction<void(Result<void>)> done);
+
   stream_protocol::socket socket;
 };
 
@@ -39,12 +49,11 @@ tcp::endpoint endpoint_of(const Address& address) {
   return {asio::ip::address_v4(bytes), address.port};
 }
 
-Error connect_error(const Address& address, int error) {
+Error connect_error(std::string_view peer, int error) {
   if (error == ECONNREFUSED) {
-    return connection_error(base::concat("connection to ", address.to_string(), " refused"));
+    return connection_error(base::concat("connection to ", peer, " refused"));
   }
-  return connection_error(
-      base::concat("cannot connect to ", address.to_string(), ": ", error_text(error)));
+  return connection_error(base::concat("cannot connect to ", peer, ": ", error_text(error)));
 }
 
 Socket::Progress progress_of(ssize_t result) {
@@ -78,6 +87,22 @@ std::string error_text(int error) {
   return text;
 }
 
+void AsioSocket::State::connect(const std::shared_ptr<State>& self,
+                                const stream_protocol::endpoint& endpoint,
+                                std::string peer,
+                                boost::system::error_code opened,
+                                UniqueFunction<void(Result<void>)> done) {
+  self->socket.async_connect(
+      endpoint,
+      [weak = std::weak_ptr(self), peer = std::move(peer), opened, done = std::move(done)](
+          const boost::system::error_code& error) mutable {
+        if (weak.expired() || error == asio::error::operation_aborted) return;
+        const auto& failure = opened ? opened : error;
+        if (failure) return done(connect_error(peer, failure.value()));
+        done({});
+      });
+}
+
 AsioSocket::AsioSocket(asio::io_context& io) : state_(std::make_shared<State>(io)) {}
 
 AsioSocket::AsioSocket(asio::io_context& io, base::FileDescriptor accepted) : AsioSocket(io) {
@@ -109,17 +134,18 @@ void AsioSocket::connect(const Address& address, UniqueFunction<void(Result<void
   if (!ec) (void)socket.native_non_blocking(true, ec);
   if (!ec) (void)socket.set_option(tcp::no_delay(true), ec);
   // NOLINTEND(bugprone-unused-return-value)
-  // An invalid socket fails in async_connect as well, and reports that later, as all callbacks
-  // come.
-  socket.async_connect(
-      endpoint_of(address),
-      [state = std::weak_ptr(state_), address, opened = ec, done = std::move(done)](
-          const boost::system::error_code& error) mutable {
-        if (state.expired() || error == asio::error::operation_aborted) return;
-        const auto& failure = opened ? opened : error;
-        if (failure) return done(connect_error(address, failure.value()));
-        done({});
-      });
+  State::connect(state_, endpoint_of(address), address.to_string(), ec, std::move(done));
+}
+
+void AsioSocket::connect_unix(const std::string& path, UniqueFunction<void(Result<void>)> done) {
+  boost::system::error_code ec;
+  auto& socket = state_->socket;
+  // NOLINTBEGIN(bugprone-unused-return-value): they give back the error that they also store.
+  (void)socket.open(asio::local::stream_protocol(), ec);
+  if (!ec) (void)socket.native_non_blocking(true, ec);
+  // NOLINTEND(bugprone-unused-return-value)
+  const asio::local::stream_protocol::endpoint endpoint(path);
+  State::connect(state_, endpoint, path, ec, std::move(done));
 }
 
 Socket::Progress AsioSocket::read(std::span<char> buffer) noexcept {

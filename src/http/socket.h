@@ -57,7 +57,7 @@ class Socket {
   virtual void reset_on_close() noexcept = 0;
 };
 
-/// A socket of this machine: TCP, or a Unix socket that was accepted.
+/// A socket of this machine: TCP, or a Unix socket.
 class AsioSocket final : public Socket {
  public:
   explicit AsioSocket(boost::asio::io_context& io);
@@ -66,6 +66,8 @@ class AsioSocket final : public Socket {
   ~AsioSocket() override;
 
   void connect(const Address& address, UniqueFunction<void(Result<void>)> done);
+  /// To the Unix socket at `path`, which has at most 107 bytes.
+  void connect_unix(const std::string& path, UniqueFunction<void(Result<void>)> done);
   Progress read(std::span<char> buffer) noexcept override;
   Progress write(std::string_view data) noexcept override;
   void wait_readable(UniqueFunction<void()> ready) override;

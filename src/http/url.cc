@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <arpa/inet.h>
+#include <sys/un.h>
 
 #include "base/strings.h"
 #include "http/ascii.h"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::size_t kMaxUrlBytes = 65536;
 constexpr std::size_t kMaxHostBytes = 253;  // RFC 1035, section 2.3.4
+constexpr std::size_t kMaxSocketPathBytes = sizeof(sockaddr_un::sun_path) - 1;
+constexpr std::string_view kUnix = "http+unix";
 
 Error bad_url(std::string_view text, std::string_view why) {
   return {.code = ErrorCode::invalid_argument,
@@ -102,6 +105,15 @@ std::optional<std::string_view> read_authority(std::string_view text, Url& url) 
   return std::nullopt;
 }
 
+/// The path of a Unix socket; the reason why not, or nothing.
+std::optional<std::string_view> read_socket_path(std::string_view text, Url& url) {
+  url.host = ascii::percent_decoded(text);
+  if (!url.host.starts_with('/')) return "expected the absolute path of a socket, '/' as %2F";
+  if (url.host.size() > kMaxSocketPathBytes) return "paths of Unix sockets have at most 107 bytes";
+  if (std::ranges::any_of(url.host, ascii::is_control)) return "it holds a control character";
+  return std::nullopt;
+}
+
 /// RFC 3986, section 5.2.4, for a path that starts with '/'.
 std::string remove_dot_segments(std::string_view path) {
   std::string out;
@@ -152,8 +164,8 @@ Result<Url> Url::parse(std::string_view text) {
   if (const auto why = find_forbidden(text)) return bad_url(text, *why);
   const auto scheme = scheme_of(text).value_or("");
   Url url = {.scheme = ascii::to_lower(scheme), .host = {}, .port = 0, .target = {}};
-  if (url.scheme != "http" && url.scheme != "https") {
-    return bad_url(text, "expected http:// or https://");
+  if (url.scheme != "http" && url.scheme != "https" && url.scheme != kUnix) {
+    return bad_url(text, "expected http:// or https://, or http+unix:// for a Unix socket");
   }
   auto rest = text.substr(scheme.size() + 1);
   if (!rest.starts_with("//")) return bad_url(text, "expected '//' after the scheme");
@@ -163,14 +175,20 @@ Result<Url> Url::parse(std::string_view text) {
   if (authority.find('@') != std::string_view::npos) {
     return bad_url(text, "a user name or password may not be part of it");
   }
-  if (const auto why = read_authority(authority, url)) return bad_url(text, *why);
+  const auto why =
+      url.is_unix() ? read_socket_path(authority, url) : read_authority(authority, url);
+  if (why) return bad_url(text, *why);
   const auto [path, query] = cut_at_any(cut_at_any(after, "#").head, "?");
   url.target = make_target(path, query);
   return url;
 }
 
 Result<Url> Url::resolve(std::string_view reference) const {
-  if (scheme_of(reference)) return parse(reference);
+  if (scheme_of(reference)) {
+    TINKER_TRY(auto url, parse(reference));
+    if (!url.is_unix() || url.same_origin(*this)) return url;
+    return bad_url(reference, "a Unix socket that is not the one it comes from");
+  }
   if (reference.starts_with("//")) return parse(base::concat(scheme, ":", reference));
   if (const auto why = find_forbidden(reference)) return bad_url(reference, *why);
 
@@ -189,10 +207,19 @@ Result<Url> Url::resolve(std::string_view reference) const {
 }
 
 std::string Url::authority() const {
+  if (is_unix()) return encode_path_segment(host);
   const bool ipv6 = host.find(':') != std::string::npos;
   auto out = ipv6 ? base::concat("[", host, "]") : host;
   if (port != default_port(scheme)) out += base::concat(":", port);
   return out;
+}
+
+std::string Url::host_header() const {
+  return is_unix() ? "localhost" : authority();
+}
+
+std::string Url::server() const {
+  return is_unix() ? host : authority();
 }
 
 std::string Url::origin() const {
@@ -263,6 +290,10 @@ std::string encode_path_segment(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string unix_url(std::string_view path) {
+  return base::concat(kUnix, "://", encode_path_segment(path));
 }
 
 std::string encode_checkpoint_id(std::string_view id) {

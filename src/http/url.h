@@ -9,13 +9,16 @@
 namespace tinker::http {
 
 /// An absolute `http` or `https` URL in the form that requests use: two URLs of the same resource
-/// that differ in case, default port or dot segments come out equal.
+/// that differ in case, default port or dot segments come out equal. A server at a Unix socket is
+/// "http+unix://" and the percent-encoded path of the socket.
 ///
 /// Thread-compatible.
 struct Url {
-  std::string scheme = "https";  ///< "http" or "https".
-  std::string host = {};         ///< Lower case; an IPv6 address without its brackets.
-  std::uint16_t port = 443;
+  std::string scheme = "https";  ///< "http", "https" or "http+unix".
+  /// Lower case; an IPv6 address without its brackets. The path of a Unix socket, which is
+  /// absolute.
+  std::string host = {};
+  std::uint16_t port = 443;  ///< 0 for a Unix socket.
   std::string target = "/";  ///< Path and query, ready for a request line; never a fragment.
 
   /// Fails with `invalid_argument`. User names and passwords are refused and never shown. A
@@ -25,11 +28,18 @@ struct Url {
   static Result<Url> parse(std::string_view text);
 
   /// Where a reference found at this URL leads (RFC 3986, section 5.2): the target of a redirect.
+  /// Leads to no other Unix socket than its own: a server must not choose what a client connects to
+  /// on its machine.
   [[nodiscard]] Result<Url> resolve(std::string_view reference) const;
 
   [[nodiscard]] bool is_tls() const noexcept { return scheme == "https"; }
-  /// Host and, unless it is the default, port: the value of `Host`.
+  [[nodiscard]] bool is_unix() const noexcept { return scheme == "http+unix"; }
+  /// Host and, unless it is the default, port.
   [[nodiscard]] std::string authority() const;
+  /// The value of `Host`: the authority, or "localhost" for a Unix socket.
+  [[nodiscard]] std::string host_header() const;
+  /// For messages: the authority, or the path of a Unix socket.
+  [[nodiscard]] std::string server() const;
   /// "https://host" or "https://host:8443".
   [[nodiscard]] std::string origin() const;
   [[nodiscard]] std::string to_string() const;
@@ -57,6 +67,10 @@ std::string encode_path_segment(std::string_view text);
 /// A checkpoint id such as "weights/0001" (PROTOCOL 1): its first '/' parts two segments, every
 /// later one is encoded with the rest.
 std::string encode_checkpoint_id(std::string_view id);
+
+/// "http+unix://%2Frun%2Ftinker.sock": the base URL of the server at a Unix socket. `path` is
+/// absolute.
+std::string unix_url(std::string_view path);
 
 /// Whether a host as in `Url::host` is an IPv4 or IPv6 address.
 bool is_ip_address(std::string_view host);

@@ -49,6 +49,11 @@ Result<void> check_options(const LocalServerOptions& options) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     return bad_request("TLS: expected a certificate and a key, found only one of them");
   }
+  if (!options.unix_socket.empty() && !options.tls_certificate.empty()) {
+    return bad_request(
+        "TLS: a Unix socket does without, because no other machine reaches it; give a host and a "
+        "port, or no certificate");
+  }
   if (options.session_timeout <= std::chrono::seconds(0)) {
     return bad_request(base::concat(
         "session_timeout: expected at least 1 s, found ", options.session_timeout.count(), " s"));

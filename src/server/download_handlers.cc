@@ -143,6 +143,8 @@ Result<std::string> signed_url(const Call& call, std::string_view target, Instan
   if (!front.empty()) return front + link;
   const auto host = call.header("host");
   if (host.empty()) return bad_request("Host: expected the name that links begin with");
+  const std::string& socket = call.service->options().unix_url;
+  if (!socket.empty() && host == "localhost") return socket + link;  // no proxy is in front of it
   return base::concat(call.request.peer().is_tls ? "https://" : "http://", host, link);
 }
 

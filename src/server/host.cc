@@ -132,6 +132,10 @@ Result<void> Host::open(LocalServerOptions options) {
     TINKER_TRY(const auto url, http::Url::parse(service.public_url));
     service.public_origin = url.origin();
   }
+  if (!options.unix_socket.empty()) {
+    service.unix_url = http::unix_url(std::filesystem::absolute(options.unix_socket).string());
+    base_url_ = service.unix_url;
+  }
   std::unique_ptr<Journals> journals;
   if (options.durable) {
     const JournalOptions kept = {.folder = data_dir_ / "journal",
@@ -165,10 +169,8 @@ Result<void> Host::listen(const LocalServerOptions& options) {
   std::promise<Result<std::uint16_t>> listening;
   loop_->post([&] { listening.set_value(http_->listen(address, identity)); });
   TINKER_TRY(port_, listening.get_future().get());
-  const std::string_view scheme = identity ? "https://" : "http://";
-  if (!options.unix_socket.empty()) {
-    base_url_ = base::concat(scheme, "localhost");
-  } else {
+  if (options.unix_socket.empty()) {
+    const std::string_view scheme = identity ? "https://" : "http://";
     const bool is_v6 = options.host.find(':') != std::string::npos;
     base_url_ = base::concat(scheme, is_v6 ? "[" : "", options.host, is_v6 ? "]:" : ":", port_);
   }

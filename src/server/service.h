@@ -44,6 +44,7 @@ struct ServiceOptions {
   bool is_local = true;            ///< Nobody but this machine reaches it.
   std::string public_url = {};     ///< What signed links begin with; empty: as the request says.
   std::string public_origin = {};  ///< Its scheme, host and port.
+  std::string unix_url = {};       ///< The base URL of the Unix socket that it listens at.
   Logger logger = {};
 };
 

@@ -34,15 +34,19 @@ void ClientConnection::open(std::chrono::nanoseconds timeout) {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
     self->close({.code = ErrorCode::timed_out,
                  .message = base::concat(
-                     "no connection to ", self->next_hop().authority(), " within ", ms, " ms"),
+                     "no connection to ", self->next_hop().server(), " within ", ms, " ms"),
                  .retry = {.retryable = true}});
   });
   dialer_ = std::make_unique<Dialer>(net_->loop(), net_->loop().io(), net_->resolver());
-  dialer_->dial(next_hop().host,
-                next_hop().port,
-                [weak = weak_self()](Result<std::unique_ptr<Socket>> socket) {
-                  if (const auto self = weak.lock()) self->on_dialed(std::move(socket));
-                });
+  const auto done = [weak = weak_self()](Result<std::unique_ptr<Socket>> socket) {
+    if (const auto self = weak.lock()) self->on_dialed(std::move(socket));
+  };
+  const Url& hop = next_hop();
+  if (hop.is_unix()) {
+    dialer_->dial_unix(hop.host, done);
+  } else {
+    dialer_->dial(hop.host, hop.port, done);
+  }
 }
 
 void ClientConnection::on_dialed(Result<std::unique_ptr<Socket>> socket) {

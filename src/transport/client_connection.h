@@ -83,7 +83,7 @@ class ClientConnection : public ByteStream {
   [[nodiscard]] std::string_view output() override;
   void wrote(std::size_t bytes) override { codec_->wrote(bytes, net_->loop().now()); }
   void on_flushed() override;
-  [[nodiscard]] std::string peer_name() const override { return next_hop().authority(); }
+  [[nodiscard]] std::string peer_name() const override { return next_hop().server(); }
 
   std::shared_ptr<NetContext> net_;
   std::weak_ptr<Owner> owner_;

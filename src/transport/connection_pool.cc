@@ -340,7 +340,7 @@ void ConnectionPool::complete(Finished finished, Member& member) {
     if (member.has_delivered && member.codec().is_spent()) transfer->resends = 0;
     if (transfer->resends < kMaxResends) return resend(transfer, *member.lane);
   }
-  end(*transfer, std::move(*finished.error).with_context(transfer->url.authority()));
+  end(*transfer, std::move(*finished.error).with_context(transfer->url.server()));
 }
 
 void ConnectionPool::resend(const std::shared_ptr<Transfer>& transfer, Lane& lane) {
@@ -407,7 +407,7 @@ void ConnectionPool::fail_waiting(Lane& lane, const Error& error, std::size_t co
     const auto transfer = std::move(lane.waiting.front());
     lane.waiting.pop_front();
     transfer->lane = nullptr;
-    end(*transfer, error.with_context(lane.origin.authority()));
+    end(*transfer, error.with_context(lane.origin.server()));
   }
 }
 
@@ -427,7 +427,7 @@ void ConnectionPool::fail_waiting_for(Lane& lane, const Error& failure) {
     }
     it = lane.waiting.erase(it);
     transfer->lane = nullptr;
-    end(*transfer, failure.with_context(lane.origin.authority()));
+    end(*transfer, failure.with_context(lane.origin.server()));
   }
 }
 
@@ -448,7 +448,7 @@ void ConnectionPool::on_timer(const std::shared_ptr<Transfer>& transfer) {
   if (transfer->is_done) return;
   const TimePoint now = net_->loop().now();
   if (deadline(*transfer) > now) return arm(*transfer, next_look(*transfer, now));
-  end(*transfer, timeout_error(*transfer).with_context(transfer->url.authority()));
+  end(*transfer, timeout_error(*transfer).with_context(transfer->url.server()));
   withdraw(*transfer);
 }
 

@@ -46,6 +46,17 @@ void Dialer::dial(std::string host, std::uint16_t port, Done done) {
       });
 }
 
+void Dialer::dial_unix(const std::string& path, Done done) {
+  done_ = std::move(done);
+  attempts_.push_back(std::make_unique<AsioSocket>(io_));
+  attempts_.back()->connect_unix(path, [weak = std::weak_ptr(self_)](const Result<void>& result) {
+    const auto self = weak.lock();
+    if (!self) return;
+    if (!result.ok()) return (*self)->finish(result.error());
+    (*self)->finish(std::unique_ptr<Socket>(std::move((*self)->attempts_.front())));
+  });
+}
+
 void Dialer::on_resolved(Result<std::vector<Address>> addresses) {
   if (!addresses.ok()) return finish(std::move(addresses).error());
   addresses_ = interleave(*std::move(addresses));

@@ -11,8 +11,8 @@
 namespace tinker::http {
 
 /// Makes one TCP connection to a host: looks its name up and tries its addresses, IPv6 and IPv4 in
-/// turn, the next one whenever one fails or takes long (after RFC 8305). Loop thread only; gives up
-/// when it dies.
+/// turn, the next one whenever one fails or takes long (after RFC 8305). Or one to a Unix socket.
+/// Loop thread only; gives up when it dies.
 class Dialer {
  public:
   using Done = UniqueFunction<void(Result<std::unique_ptr<Socket>>)>;
@@ -24,6 +24,7 @@ class Dialer {
 
   /// Calls `done` once, later or inside the call, and not after this object has died.
   void dial(std::string host, std::uint16_t port, Done done);
+  void dial_unix(const std::string& path, Done done);
 
   /// IPv6 and IPv4 in turn, beginning with the family that came first.
   static std::vector<Address> interleave(std::vector<Address> addresses);

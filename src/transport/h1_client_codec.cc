@@ -38,7 +38,7 @@ void H1ClientCodec::write_head() {
   head_.append(to_string(request.method)).append(" ");
   if (proxy_ != nullptr) head_.append(exchange_->url.origin());
   head_.append(exchange_->url.target).append(" HTTP/1.1\r\n");
-  add("Host", exchange_->url.authority());
+  add("Host", exchange_->url.host_header());
   for (const auto& header : request.headers) {
     if (!is_codec_header(header.name)) add(header.name, header.value);
   }

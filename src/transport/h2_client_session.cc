@@ -191,7 +191,7 @@ void H2ClientSession::start(std::shared_ptr<Exchange> exchange, TimePoint now) {
 
 std::int32_t H2ClientSession::submit(const Exchange& exchange) {
   const Request& request = exchange.request;
-  const std::string authority = exchange.url.authority();
+  const std::string authority = exchange.url.host_header();
   const std::string_view body = view(request.body);
   const base::Piece length(body.size());
   std::vector<nghttp2_nv> head;

@@ -13,23 +13,6 @@ Error bad_proxy(std::string_view text, std::string_view why) {
           .message = base::concat("invalid proxy '", printable_url(text), "': ", why)};
 }
 
-/// '%' without two digits behind it stands for itself.
-std::string percent_decode(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const int high = i + 2 < text.size() ? ascii::hex_value(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? ascii::hex_value(text[i + 2]) : -1;
-    if (text[i] == '%' && high >= 0 && low >= 0) {
-      out += static_cast<char>(high * 16 + low);
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -52,8 +35,9 @@ std::string base64(std::string_view bytes) {
 Secret basic_authorization(std::string_view userinfo) {
   if (userinfo.ends_with('@')) userinfo.remove_suffix(1);
   const auto colon = std::min(userinfo.find(':'), userinfo.size());
-  const auto user = percent_decode(userinfo.substr(0, colon));
-  const auto password = percent_decode(userinfo.substr(std::min(colon + 1, userinfo.size())));
+  const auto user = ascii::percent_decoded(userinfo.substr(0, colon));
+  const auto password =
+      ascii::percent_decoded(userinfo.substr(std::min(colon + 1, userinfo.size())));
   if (user.empty() && password.empty()) return {};
   return Secret(base::concat("Basic ", base64(base::concat(user, ":", password))));
 }
@@ -136,6 +120,7 @@ Result<ProxyRules> ProxyRules::explicit_proxy(std::string_view url) {
 }
 
 const Proxy* ProxyRules::for_url(const Url& url) const {
+  if (url.is_unix()) return nullptr;
   const auto& proxy = url.is_tls() ? https_ : http_;
   if (!proxy) return nullptr;
   const bool excepted =

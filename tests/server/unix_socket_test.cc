@@ -9,12 +9,14 @@
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
+#include "tinker/tinker.h"
 
 namespace tinker::unix_socket_test {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::IsError;
+using testing::IsOk;
 using testing::RawHttp;
 
 class UnixSocket : public ::testing::Test {
@@ -43,8 +45,38 @@ TEST_F(UnixSocket, AnswersAndHasNoPort) {
 
   EXPECT_EQ(session.status, 200) << session.body;
   EXPECT_EQ(promise.status, 200) << promise.body;
-  EXPECT_EQ(server.base_url(), "http://localhost");
   EXPECT_EQ(server.port(), 0);
+}
+
+TEST_F(UnixSocket, ServesOurClientsByItsUrl) {
+  const auto server = start().value();
+  const auto service =
+      ServiceClient::connect({.base_url = server.base_url(), .api_key = Secret("tml-x")}).value();
+
+  const auto trainer = service.create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto saved = trainer.save_state("first").get().value();
+  const auto fetched =
+      service.create_rest_client().download_checkpoint(saved.path, folder_.path("copy")).get();
+
+  EXPECT_THAT(fetched, IsOk());
+  EXPECT_TRUE(std::filesystem::exists(folder_.path("copy/adapter_model.safetensors")));
+}
+
+TEST_F(UnixSocket, IsNamedByClientsThatFindNobodyThere) {
+  const auto url = [&] { return start().value().base_url(); }();
+
+  const auto service = ServiceClient::connect({.base_url = url,
+                                               .api_key = Secret("tml-x"),
+                                               .start_timeout = std::chrono::milliseconds(1)})
+                           .value();
+
+  EXPECT_THAT(service.get_server_capabilities().get(),
+              IsError(ErrorCode::connection_failed, HasSubstr(path_.string())));
+}
+
+TEST_F(UnixSocket, SpeaksNoTls) {
+  EXPECT_THAT(LocalServer::start({.unix_socket = path_, .tls_certificate = "c", .tls_key = "k"}),
+              IsError(ErrorCode::invalid_argument, HasSubstr("Unix socket")));
 }
 
 TEST_F(UnixSocket, TakesNoRequestsForOtherHosts) {

@@ -41,6 +41,38 @@ TEST(Url, LowersSchemeAndHostOnly) {
   EXPECT_EQ(parsed("HTTPS://ExAmPlE.Com/Path?Query").to_string(), "https://example.com/Path?Query");
 }
 
+TEST(Url, NamesAUnixSocket) {
+  const Url url = parsed("http+unix://%2Frun%2FTinker%20x.sock/api/v1?a=b");
+
+  EXPECT_THAT(url, FieldsAre("http+unix", "/run/Tinker x.sock", 0, "/api/v1?a=b"));
+  EXPECT_EQ(url.to_string(), "http+unix://%2Frun%2FTinker%20x.sock/api/v1?a=b");
+  EXPECT_EQ(url.host_header(), "localhost");
+  EXPECT_EQ(url.server(), "/run/Tinker x.sock");
+  EXPECT_EQ(unix_url("/run/Tinker x.sock"), url.origin());
+  EXPECT_THAT(normalize_base_url("HTTP+UNIX://%2frun%2Fa/"),
+              IsOkAndHolds("http+unix://%2Frun%2Fa"));
+}
+
+TEST(Url, RefusesWhatIsNoPathOfASocket) {
+  EXPECT_THAT(Url::parse("http+unix://run/a"), IsError(kInvalid, HasSubstr("absolute path")));
+  EXPECT_THAT(Url::parse("http+unix:///run/a"), IsError(kInvalid, HasSubstr("absolute path")));
+  EXPECT_THAT(Url::parse("http+unix://%2Fa%00b"), IsError(kInvalid, HasSubstr("control")));
+  EXPECT_THAT(Url::parse("http+unix://%2F" + std::string(106, 'a')), IsOk());
+  EXPECT_THAT(Url::parse("http+unix://%2F" + std::string(107, 'a')),
+              IsError(kInvalid, HasSubstr("107 bytes")));
+}
+
+TEST(Url, LeadsToNoOtherUnixSocket) {
+  const Url socket = parsed("http+unix://%2Fa/x");
+
+  EXPECT_EQ(socket.resolve("/y").value().to_string(), "http+unix://%2Fa/y");
+  EXPECT_EQ(socket.resolve("http+unix://%2Fa/z").value().target, "/z");
+  EXPECT_EQ(socket.resolve("http://h/").value().host, "h");
+  EXPECT_THAT(socket.resolve("http+unix://%2Fb/"), IsError(kInvalid, HasSubstr("Unix socket")));
+  EXPECT_THAT(parsed("https://h").resolve("http+unix://%2Fa/"),
+              IsError(kInvalid, HasSubstr("Unix socket")));
+}
+
 TEST(Url, DropsTheFragment) {
   EXPECT_EQ(parsed("https://h/a#b?c").target, "/a");
   EXPECT_EQ(parsed("https://h#b/c").target, "/");
