@@ -270,9 +270,11 @@ void add_serve_command(CLI::App& app, int& status) {
         throw CLI::Success();
       },
       "Print the limits, what they bound and their defaults, and exit");
-  command->add_flag("--durable,!--no-durable",
-                    options->durable,
-                    "Training runs survive the server (default with --data-dir)");
+  // `add_flag` would set an optional without the flag, too.
+  command->add_flag_function(
+      "--durable,!--no-durable",
+      [options](std::int64_t count) { options->durable = count > 0; },
+      "Training runs survive the server (default with --data-dir)");
   command
       ->add_option("--snapshot-steps",
                    options->snapshot_steps,

@@ -172,6 +172,13 @@ class Options(Serve):
         self.assertIn("nowhere/adapter_config.json", self.refused("--adapter", "mine=nowhere"))
         self.assertIn("--adapter: expected NAME=VALUE, found 'mine'", self.refused("--adapter", "mine"))
 
+    def test_runs_of_a_data_folder_have_journals_unless_told_otherwise(self):
+        for options, is_durable in (((), True), (("--durable",), True), (("--no-durable",), False)):
+            with self.subTest(options=options):
+                data = self.folder / "-".join(("data", *options))
+                self.assertIn("model_id", self.start("--data-dir", data, *options).new_run())
+                self.assertEqual(len(list(data.glob("journal/*/train-1/log"))), int(is_durable))
+
     def test_a_unix_socket_answers_instead_of_a_port(self):
         path = self.folder / "socket"
         server = self.start("--unix-socket", path)
