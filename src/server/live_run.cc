@@ -222,9 +222,9 @@ async::Task<> LiveRun::recorded() {
   co_return co_await std::move(syncing);
 }
 
-std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next, bool is_due) {
+std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next) {
   if (!journal_ || !next) return std::nullopt;
-  return journal_->begin_snapshot(*trainer_, scope_, *next, is_due);
+  return journal_->begin_snapshot(*trainer_, scope_, *next);
 }
 
 void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {

@@ -70,7 +70,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   async::Task<> recorded();
   /// Right behind a call that leaves no gradients, the last one before the request with the number
   /// `next`: the journal may take the state. `settle` then wants to know how the call went.
-  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next, bool is_due = false);
+  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
   void settle(const std::optional<std::string>& snapshot, bool is_good);
   /// What the sampling session with this number draws from is to survive the server.
   void keep_sampler(std::int64_t number);

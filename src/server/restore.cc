@@ -68,6 +68,7 @@ void remove_stale(const std::filesystem::path& folder, const std::vector<Journal
   for (const auto& record : records) {
     if (record.kind == Kind::snapshot) wanted.insert(record.note);
     if (record.kind == Kind::sampler) wanted.insert(base::concat("sampler-", record.number));
+    wanted.emplace(loaded_by(record));
   }
   for (const auto& name : names_in(folder)) {
     std::error_code ignored;

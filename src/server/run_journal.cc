@@ -42,6 +42,7 @@ void RunJournal::note(const JournalRecord& record) {
   operations_[record.request_id] = {.number = record.number,
                                     .type = record.type,
                                     .payload_hash = record.payload_hash,
+                                    .loaded = std::string(loaded_by(record)),
                                     .is_cut = record.kind == JournalRecord::Kind::result};
 }
 
@@ -73,9 +74,13 @@ async::Task<> sync_now(std::shared_ptr<JournalLog> log) {
   auto wait = async::until(log->sync());
   auto synced = co_await wait;
   if (synced.ok()) co_return Result<void>();
-  Error error = std::move(synced).error().with_context("the request cannot be journalled");
+  co_return cannot_journal(std::move(synced).error());
+}
+
+Error cannot_journal(Error why) {
+  Error error = std::move(why).with_context("the request cannot be journalled");
   if (error.code == ErrorCode::io_error) error.http_status = kInsufficientStorage;
-  co_return error;
+  return error;
 }
 
 async::Task<> RunJournal::sync_at_last() {
@@ -120,10 +125,9 @@ bool RunJournal::is_due() const {
 
 std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& trainer,
                                                       const std::shared_ptr<async::Scope>& scope,
-                                                      std::int64_t next,
-                                                      bool is_due_now) {
+                                                      std::int64_t next) {
   ++steps_;
-  if (snapshot_ || to_replay() > 0 || (!is_due_now && !is_due())) return std::nullopt;
+  if (snapshot_ || to_replay() > 0 || !is_due()) return std::nullopt;
   std::string name = base::concat(kSnapshot, next);
   if (name == last_snapshot_) return std::nullopt;
   Snapshot snapshot = {.name = name, .next = next, .covered = {}};
@@ -200,6 +204,12 @@ void RunJournal::drop_sampler(std::int64_t number) {
   stale_.push_back(sampler_folder(number).filename().string());
 }
 
+void RunJournal::drop_unused(const std::string& loaded) {
+  const bool is_used = std::ranges::any_of(
+      operations_, [&](const auto& entry) { return entry.second.loaded == loaded; });
+  if (!is_used) remove({loaded});
+}
+
 // ---- cutting the log
 
 void RunJournal::cut() {
@@ -210,14 +220,15 @@ void RunJournal::cut() {
       std::ranges::any_of(samplers_, [](const auto& sampler) { return !sampler.second; });
   if (is_pending || is_writing) return;
   const Snapshot snapshot = *std::exchange(snapshot_, std::nullopt);
-  auto gone = std::make_shared<std::set<std::string>>(snapshot.covered);
+  auto head = head_of(snapshot);
+  auto left = std::make_shared<std::set<std::string>>();
   for (const auto& [id, operation] : operations_) {
-    if (operation.is_cut) gone->insert(id);
+    if (!operation.is_cut) left->insert(id);
   }
-  auto rewriting = log_->rewrite(head_of(snapshot), [gone](const JournalRecord& record) {
+  auto rewriting = log_->rewrite(std::move(head), [left](const JournalRecord& record) {
     const bool is_of_request =
         record.kind == JournalRecord::Kind::request || record.kind == JournalRecord::Kind::result;
-    return is_of_request && !gone->contains(record.request_id);
+    return is_of_request && left->contains(record.request_id);
   });
   // What the log named so far goes when it does not any more.
   auto stale = std::exchange(stale_, {});
@@ -239,6 +250,9 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
   for (auto it = operations_.begin(); it != operations_.end();) {
     auto& [id, operation] = *it;
     if (snapshot.covered.contains(id)) operation.is_cut = true;
+    if (operation.is_cut && !operation.loaded.empty()) {
+      stale_.push_back(std::exchange(operation.loaded, {}));
+    }
     const auto outcome = operation.is_cut ? parts_.futures->outcome(id, kAskAgain) : nullptr;
     if (outcome) {
       auto& record = head.emplace_back(record_of(id, *outcome));
@@ -268,7 +282,12 @@ void RunJournal::warn(std::string_view what, const Error& error) const {
                                    error.to_string()));
 }
 
-// ---- results
+// ---- records
+
+std::string_view loaded_by(const JournalRecord& record) {
+  const bool is_load = record.kind == JournalRecord::Kind::request && record.type == "load_weights";
+  return is_load ? std::string_view(record.note) : std::string_view();
+}
 
 JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result) {
   JournalRecord out = {.kind = JournalRecord::Kind::result, .request_id = request_id};

@@ -28,6 +28,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsError;
 using testing::IsOk;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 class DurableServer : public ::testing::Test {
@@ -313,6 +314,94 @@ TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunBeganWith) {
 
   EXPECT_EQ(losses.at(0), expected.at(0));
   EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+}
+
+TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunLoaded) {
+  const auto expected = undisturbed(3);
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  train(trainer, 2);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+  const auto first = train(trainer, 1);
+  ASSERT_THAT(service.create_rest_client().delete_checkpoint_from_tinker_path(path).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(first.at(0), expected.at(1));
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, LoadsWhatACheckpointWasBeforeItWasReplaced) {
+  const auto expected = undisturbed(3);
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  train(trainer, 2);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+  ASSERT_THAT(trainer.save_state("one", {.overwrite = true}).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, DoesNotLoadWhatWasNotThereAtFirst) {
+  const auto expected = undisturbed(3);
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path + "-more";
+  train(trainer, 1);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("one-more")));
+  ASSERT_THAT(trainer.save_state("one-more").get(), IsOk());
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, KeepsTheFilesOfALoadUntilItsRunHasAState) {
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  const auto loaded = [&] {
+    std::set<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(log().parent_path())) {
+      if (const auto name = entry.path().filename().string(); name.starts_with("loaded-"))
+        out.insert(name);
+    }
+    return out;
+  };
+  const auto load = [&](std::int64_t seq_id) {
+    return post("load_weights",
+                base::concat(R"({"model_id":")",
+                             trainer.model_id(),
+                             R"(","path":")",
+                             path,
+                             R"(","optimizer":true,"seq_id":)",
+                             seq_id,
+                             "}"));
+  };
+
+  const auto accepted = load(4);
+  ASSERT_THAT(accepted.body, HasSubstr(":4"));
+  EXPECT_EQ(load(4).body, accepted.body);
+  for (int i = 5; !loaded().empty() && i < 500; ++i) {  // states are written in their own time
+    const auto stepped = post(
+        "optim_step",
+        base::concat(
+            R"({"model_id":")", trainer.model_id(), R"(","adam_params":{},"seq_id":)", i, "}"));
+    ASSERT_EQ(stepped.status, 200) << stepped.body;
+    ASSERT_THAT(outcome(base::concat(trainer.model_id(), ":", i)), Not(HasSubstr("error")));
+  }
+  EXPECT_THAT(loaded(), IsEmpty());  // those of the repeat, too
+  EXPECT_THAT(state_named_by(log()), HasSubstr("snapshot-"));
 }
 
 TEST_F(DurableServer, DoesNotMakeACheckpointTwice) {
