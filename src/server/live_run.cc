@@ -231,8 +231,8 @@ void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
   if (journal_) journal_->settle(snapshot, is_good);
 }
 
-void LiveRun::keep_sampler(std::int64_t number) {
-  if (journal_) journal_->keep_sampler(*trainer_, scope_, number);
+void LiveRun::keep_sampler(std::int64_t number, AdapterSnapshot weights) {
+  if (journal_) journal_->keep_sampler(*trainer_, scope_, number, std::move(weights));
 }
 
 void LiveRun::drop_sampler(std::int64_t number) {

@@ -95,6 +95,7 @@ async::Task<> RunJournal::sync_at_last() {
 }
 
 void RunJournal::discard() {
+  samplers_.clear();
   log_->discard(parts_.folder.string());
 }
 
@@ -175,28 +176,46 @@ std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
 }
 
 void RunJournal::keep_sampler(const LocalTrainer& trainer,
-                              const std::shared_ptr<async::Scope>& scope,
-                              std::int64_t number) {
+                              std::shared_ptr<async::Scope> scope,
+                              std::int64_t number,
+                              AdapterSnapshot weights) {
   samplers_[number] = false;
-  auto writing =
-      finish_writing(trainer.save_async(sampler_folder(number), CheckpointParts::weights));
-  async::run_detached(parts_.loop,
-                      scope,
-                      std::move(writing),
-                      [self = shared_from_this(), number](detail::Late<void> outcome) {
-                        self->sampler_written(number, *std::move(outcome));
-                      });
+  write_sampler({.trainer = trainer,
+                 .scope = std::move(scope),
+                 .number = number,
+                 .weights = std::move(weights)});
 }
 
-void RunJournal::sampler_written(std::int64_t number, const Result<void>& outcome) {
-  if (const auto found = samplers_.find(number); found != samplers_.end()) {
-    found->second = outcome.ok();
-    if (!outcome.ok()) {
-      samplers_.erase(found);
-      warn("weights of a sampling session", outcome.error());
-    }
+void RunJournal::write_sampler(UnwrittenSampler sampler) {
+  const auto scope = sampler.scope;
+  auto writing =
+      finish_writing(sampler.trainer.save_async(sampler.weights, sampler_folder(sampler.number)));
+  async::run_detached(
+      parts_.loop,
+      scope,
+      std::move(writing),
+      [self = shared_from_this(), sampler = std::move(sampler)](detail::Late<void> late) mutable {
+        const Result<void> outcome = *std::move(late);
+        self->sampler_written(std::move(sampler), outcome);
+      });
+}
+
+void RunJournal::sampler_written(UnwrittenSampler sampler, const Result<void>& outcome) {
+  const auto found = samplers_.find(sampler.number);
+  if (outcome.ok() || found == samplers_.end() || sampler.scope->is_cancelled()) {
+    if (found != samplers_.end()) found->second = outcome.ok();
+    return cut();
   }
-  cut();
+  if (!std::exchange(sampler.has_failed, true)) {
+    warn("weights of a sampling session", outcome.error());
+  }
+  parts_.loop->schedule_after(kTryAgain,
+                              [weak = weak_from_this(), sampler = std::move(sampler)]() mutable {
+                                const auto self = weak.lock();
+                                if (self && self->samplers_.contains(sampler.number)) {
+                                  self->write_sampler(std::move(sampler));
+                                }
+                              });
 }
 
 void RunJournal::drop_sampler(std::int64_t number) {

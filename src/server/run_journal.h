@@ -100,10 +100,12 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
                                             std::int64_t next);
   /// Whether that call succeeded: if not, gradients are left and the state is of no use.
   void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// Writes the weights that the sampling session with this number draws from.
+  /// Writes the weights that the sampling session with this number draws from. The log is not cut
+  /// before they are on the disk.
   void keep_sampler(const LocalTrainer& trainer,
-                    const std::shared_ptr<async::Scope>& scope,
-                    std::int64_t number);
+                    std::shared_ptr<async::Scope> scope,
+                    std::int64_t number,
+                    AdapterSnapshot weights);
   /// They are not needed any more: the next cut of the log removes them.
   void drop_sampler(std::int64_t number);
   /// Removes the files of a load unless its request was accepted; then they go when the log does
@@ -125,6 +127,13 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     bool is_finished = false;
     bool is_cut = false;  // the log has no more than its result
   };
+  struct UnwrittenSampler {
+    LocalTrainer trainer;
+    std::shared_ptr<async::Scope> scope;
+    std::int64_t number;
+    AdapterSnapshot weights;
+    bool has_failed = false;
+  };
   struct Snapshot {
     std::string name;
     std::int64_t next;
@@ -136,7 +145,8 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void note(const JournalRecord& record);
   [[nodiscard]] bool is_due() const;
   void snapshot_written(const std::string& name, const Result<void>& outcome);
-  void sampler_written(std::int64_t number, const Result<void>& outcome);
+  void write_sampler(UnwrittenSampler sampler);
+  void sampler_written(UnwrittenSampler sampler, const Result<void>& outcome);
   /// Cuts the log if there is a state for it.
   void cut();
   std::vector<JournalRecord> head_of(const Snapshot& snapshot);

@@ -140,15 +140,14 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
       base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
   if (!session->samplers.emplace(number, id).second) co_return used_before;
   auto taking = run->trainer().snapshot_async();
-  run->keep_sampler(number);
   auto wait = async::until(std::move(taking));
   auto snapshot = co_await wait;
   if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
   if (!snapshot.ok()) {
     session->samplers.erase(number);
-    run->drop_sampler(number);
     co_return snapshot.error();
   }
+  run->keep_sampler(number, *snapshot);
   const auto sampler = service->add_ephemeral(session, run, number, *std::move(snapshot));
   if (is_replay) service->revive(*sampler);
   co_return EncodedResult{.body = std::move(json)};
