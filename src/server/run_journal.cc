@@ -61,7 +61,7 @@ void RunJournal::start(const std::string& request_id) {
 }
 
 void RunJournal::keep_result(const std::string& request_id, const Result<EncodedResult>& result) {
-  log_->append(record_of(request_id, result));
+  log_->append(record_of(request_id, std::make_shared<const Result<EncodedResult>>(result)));
 }
 
 void RunJournal::finish(const std::string& request_id) {
@@ -274,7 +274,7 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
     }
     const auto outcome = operation.is_cut ? parts_.futures->outcome(id, kAskAgain) : nullptr;
     if (outcome) {
-      auto& record = head.emplace_back(record_of(id, *outcome));
+      auto& record = head.emplace_back(record_of(id, outcome));
       record.number = operation.number;
       record.type = operation.type;
       record.payload_hash = operation.payload_hash;
@@ -308,14 +308,16 @@ std::string_view loaded_by(const JournalRecord& record) {
   return is_load ? std::string_view(record.note) : std::string_view();
 }
 
-JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result) {
+JournalRecord record_of(const std::string& request_id,
+                        const std::shared_ptr<const Result<EncodedResult>>& result) {
   JournalRecord out = {.kind = JournalRecord::Kind::result, .request_id = request_id};
-  if (result.ok()) {
-    out.content_type = result->is_protobuf ? "application/x-protobuf" : "application/json";
-    out.body = std::make_shared<const std::string>(result->body);
+  if (result->ok()) {
+    const EncodedResult& encoded = **result;
+    out.content_type = encoded.is_protobuf ? "application/x-protobuf" : "application/json";
+    out.body = std::shared_ptr<const std::string>(result, &encoded.body);  // not copied
     return out;
   }
-  const Error& error = result.error();
+  const Error& error = result->error();
   out.note = error.category == RequestErrorCategory::server ? "server" : "user";
   out.body = std::make_shared<const std::string>(error.to_string());
   return out;

@@ -181,7 +181,8 @@ struct RestoredRun {
 /// Valid as long as the record.
 std::string_view loaded_by(const JournalRecord& record);
 /// Results as records, and back.
-JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result);
+JournalRecord record_of(const std::string& request_id,
+                        const std::shared_ptr<const Result<EncodedResult>>& result);
 Result<EncodedResult> result_of(const JournalRecord& record);
 
 }  // namespace tinker::server
