@@ -126,6 +126,7 @@ async::Task<std::string> LiveRun::submit(std::shared_ptr<Service> service, Opera
     TINKER_CO_TRY(co_await std::move(trying));
   }
   TINKER_CO_TRY(const auto admission, admit(service, operation));
+  if (operation.accepted) operation.accepted(admission.request_id);
   if (is_recorded) {
     auto syncing = journal_->sync();
     TINKER_CO_TRY(co_await std::move(syncing));

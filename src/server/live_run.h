@@ -38,6 +38,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     RequestSource source = {};
     std::string note = {};  ///< What the server chose, for the journal.
     bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
+    /// Called with the id when the request has its place in the order, before it is on the disk.
+    UniqueFunction<void(const std::string& request_id)> accepted = {};
   };
   /// The work of a request whose content is refused: the request uses up its number, and its future
   /// fails with `why` (PROTOCOL 10.17).
