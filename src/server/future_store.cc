@@ -142,6 +142,11 @@ std::shared_ptr<const Result<EncodedResult>> FutureStore::outcome(
   return is_over ? nullptr : entry->outcome;
 }
 
+bool FutureStore::is_awaited(const std::string& request_id) const {
+  const auto* entry = table_->find(request_id);
+  return entry != nullptr && !entry->is_delivered;
+}
+
 async::Task<FuturesRetrieveResponse> FutureStore::poll_all(FuturesRetrieveRequest request,
                                                            std::string owner) {
   return poll_target(table_, std::move(request), std::move(owner));

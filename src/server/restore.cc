@@ -1,6 +1,7 @@
 #include "server/restore.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -20,9 +21,6 @@ namespace {
 
 using Kind = JournalRecord::Kind;
 using Opened = JournalFile::Opened;
-// Of the samples that clients may still wait for, so many of each target, and so many targets.
-constexpr std::int64_t kMostLost = 4096;
-constexpr std::size_t kMostTargets = 32;
 
 using RestoredRuns = std::vector<std::shared_ptr<RestoredRun>>;
 
@@ -196,27 +194,15 @@ async::Task<std::shared_ptr<RestoredRun>> replay_run(std::shared_ptr<Service> se
   co_return restored;
 }
 
-/// Tells clients that wait for samples of an earlier life that they are lost.
-void announce_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
-  using Target = std::pair<std::string, std::int64_t>;  // sampling session and clone
-  std::map<Target, std::size_t> last;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const auto& record = records[i];
+/// Which numbers the samples of an earlier life may have: clients that poll for them are told that
+/// they are lost.
+void find_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
+  for (const auto& record : records) {
     if (record.kind != Kind::samples) continue;
-    last[{record.request_id, (record.number - 1) / kClone}] = i;
-  }
-  for (const auto& [target, at] : last) {
-    const auto& record = records[at];
-    if (at + kMostTargets < records.size()) continue;
-    const auto& [sampler_id, clone] = target;
-    const auto first = std::max(clone * kClone, record.number - kMostLost);
-    for (auto number = first; number < record.number; ++number) {
-      const std::string id = base::concat(sampler_id, ":", number);
-      FutureStore::Spec spec = {.request_id = id, .owner = record.owner};
-      spec.target = {.sampling_session_id = sampler_id, .cloned_sampler_id = clone};
-      service.futures.open(std::move(spec));
-      service.futures.cancel(id, record.owner);
-    }
+    std::int64_t first = 0;
+    std::from_chars(record.note.data(), record.note.data() + record.note.size(), first);
+    service.journals->sample_numbers.found({record.request_id, (record.number - 1) / kClone},
+                                           {.first = first, .end = record.number});
   }
 }
 
@@ -230,7 +216,7 @@ async::Task<> replay_session(std::shared_ptr<Service> service,
     auto again = replay_record(service, record, nullptr, nullptr);
     TINKER_CO_TRY(co_await std::move(again));
   }
-  announce_lost_samples(*service, opened.records);
+  find_lost_samples(*service, opened.records);
   co_return Result<void>();
 }
 

@@ -212,6 +212,67 @@ TEST_F(DurableServer, RefusesNumbersOfSamplesThatItCannotJournal) {
 }
 
 TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
+TEST_F(DurableServer, TellsBatchedPollersOfEverySamplerWhatWasLost) {
+  const auto service = connect();
+  std::vector<std::string> ids;
+  const auto use = [&] {
+    const auto sampler = service.create_sampling_client({.base_model = "tiny"}).get().value();
+    const auto& id = ids.emplace_back(sampler.sampling_session_id());
+    const auto accepted =
+        post("asample",
+             R"({"sampling_session_id":")" + id +
+                 R"(","seq_id":0,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                 R"("sampling_params":{"max_tokens":1}})");
+    ASSERT_EQ(accepted.status, 200) << accepted.body;
+  };
+  for (int i = 0; i < 40; ++i) use();
+
+  start_again();
+
+  for (const auto& id : {ids.front(), ids.back()}) {
+    const auto polled = post("retrieve_futures",
+                             R"({"target":{"type":"sampling_session","sampling_session_id":")" +
+                                 id + R"(","cloned_sampler_id":0},"prev_cursor":0})");
+    EXPECT_THAT(polled.body, HasSubstr("\"" + id + ":0\"")) << polled.status;
+  }
+}
+
+TEST_F(DurableServer, DrawsASampleWithoutASeedAgainAsItWas) {
+  const auto sampler = connect().create_sampling_client({.base_model = "tiny"}).get().value();
+  const auto draw = [&](int number) {
+    const auto accepted =
+        post("asample",
+             R"({"sampling_session_id":")" + sampler.sampling_session_id() +
+                 base::concat(R"(","seq_id":)", number) +
+                 R"(,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                 R"("num_samples":2,"sampling_params":{"max_tokens":8}})");
+    const auto id = wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id;
+    return outcome(id);
+  };
+  const auto first = draw(0);
+  const auto second = draw(1);
+  ASSERT_THAT(first, HasSubstr("tokens"));
+  ASSERT_NE(first, second);
+
+  start_again();
+
+  EXPECT_EQ(draw(1), second);
+  EXPECT_EQ(draw(0), first);
+}
+
+TEST_F(DurableServer, BeginsARunWithoutASeedAgainAsItWas) {
+  const auto trainer = connect().create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto loss = [&] {
+    return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
+  };
+  train(trainer, 2);
+  const double before = loss();
+
+  start_again();
+
+  EXPECT_EQ(loss(), before);
+}
+
   const auto trainer = new_run(connect());
   const ForwardBackwardRequest request = {
       .model_id = trainer.model_id(), .seq_id = 1, .data = batch()};
