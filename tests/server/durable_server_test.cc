@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -211,7 +212,6 @@ TEST_F(DurableServer, RefusesNumbersOfSamplesThatItCannotJournal) {
             410);
 }
 
-TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
 TEST_F(DurableServer, TellsBatchedPollersOfEverySamplerWhatWasLost) {
   const auto service = connect();
   std::vector<std::string> ids;
@@ -273,6 +273,7 @@ TEST_F(DurableServer, BeginsARunWithoutASeedAgainAsItWas) {
   EXPECT_EQ(loss(), before);
 }
 
+TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
   const auto trainer = new_run(connect());
   const ForwardBackwardRequest request = {
       .model_id = trainer.model_id(), .seq_id = 1, .data = batch()};
@@ -509,6 +510,73 @@ TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
   EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
               IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
   EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
+}
+
+TEST_F(DurableServer, KeepsADamagedLogWhenItsRunIsMadeAgain) {
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  ASSERT_THAT(server_->stop(), IsOk());
+  const auto file = log();
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(9).put('\x55');
+  const auto bytes = std::filesystem::file_size(file);
+  start();
+
+  const std::string& id = trainer.model_id();
+  const auto made =
+      post("create_model",
+           R"({"session_id":")" + id.substr(0, id.find(':')) + R"(","model_seq_id":)" +
+               id.substr(id.rfind(':') + 1) + R"(,"base_model":"tiny","lora_config":{"rank":4}})");
+
+  ASSERT_EQ(made.status, 200) << made.body;
+  EXPECT_THAT(outcome(wire::decode_json<UntypedApiFuture>(made.body).value().request_id),
+              HasSubstr("damaged at byte 8"));
+  EXPECT_EQ(std::filesystem::file_size(file), bytes);
+}
+
+TEST_F(DurableServer, FailsTheRunsOfASessionWhoseLogIsDamaged) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  ASSERT_THAT(service.create_custom_loss(log_likelihood(1.0)).get(), IsOk());
+  ASSERT_THAT(server_->stop(), IsOk());
+  const auto file = log().parent_path().parent_path() / "session";
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(9).put('\x55');
+
+  start();
+
+  EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("session: damaged at byte 8")));
+}
+
+TEST_F(DurableServer, AnswersRepeatsOfAnUnload) {
+  const auto trainer = new_run(connect());
+  const auto unload = [&] {
+    const auto answer = post("unload_model", R"({"model_id":")" + trainer.model_id() + "\"}");
+    const auto accepted = wire::decode_json<UntypedApiFuture>(answer.body);
+    return accepted.ok() ? accepted->request_id : answer.body;
+  };
+  std::vector<std::future<std::string>> at_once;
+  for (int i = 0; i < 8; ++i) at_once.push_back(std::async(std::launch::async, unload));
+  std::set<std::string> ids;
+  for (auto& each : at_once) ids.insert(each.get());
+  ASSERT_THAT(ids, ::testing::SizeIs(1));
+  EXPECT_THAT(outcome(*ids.begin()), HasSubstr("model_id"));
+
+  start_again();
+
+  EXPECT_THAT(outcome(unload()), HasSubstr("model_id"));
+  EXPECT_THAT(post("unload_model", R"({"model_id":"other:train:1"})").status, 404);
+}
+
+TEST_F(DurableServer, RefusesRequestsThatAreTooLongForAJournal) {
+  LocalServerOptions options = options_;
+  options.data_dir = folder_.path("other");
+  options.limits.training_bytes = std::size_t{1} << 32U;
+
+  EXPECT_THAT(
+      LocalServer::start(options),
+      IsError(ErrorCode::invalid_argument, HasSubstr("training_bytes: expected at most 4095MiB")));
+  options.durable = false;
+  EXPECT_THAT(LocalServer::start(options), IsOk());
 }
 
 TEST_F(DurableServer, RemovesTheJournalWithTheSession) {
