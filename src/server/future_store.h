@@ -109,6 +109,8 @@ class FutureStore {
   /// Drops all whose ids begin with `prefix`, and gives up those that are pending. Takes a look at
   /// everything.
   void forget(std::string_view prefix);
+  /// Answers all polls, and those to come, without waiting any more.
+  void end_polls();
   /// Ends all pending ones with `reason`.
   void fail_all(const Error& reason);
 

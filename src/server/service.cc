@@ -152,7 +152,8 @@ void Service::stop(const Error& reason) {
   write_usage();
   is_stopped_ = true;
   for (const auto& [id, run] : runs_) run->close(reason);
-  if (!journals) futures.fail_all(reason);
+  // What has not ended goes on in the next life; its clients ask again.
+  journals ? futures.end_polls() : futures.fail_all(reason);
   scope_->cancel(reason);
   caught_up.wake_all();
   runs_.clear();

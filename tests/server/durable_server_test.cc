@@ -1,4 +1,5 @@
 // A durable server that is started again on its data folder: the clients of its first life go on.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -565,6 +566,23 @@ TEST_F(DurableServer, AnswersRepeatsOfAnUnload) {
 
   EXPECT_THAT(outcome(unload()), HasSubstr("model_id"));
   EXPECT_THAT(post("unload_model", R"({"model_id":"other:train:1"})").status, 404);
+}
+
+TEST_F(DurableServer, AnswersHeldPollsWhenItStops) {
+  const auto trainer = new_run(connect());
+  const ForwardBackwardRequest early = {
+      .model_id = trainer.model_id(), .seq_id = 2, .data = batch()};  // waits for the first
+  ASSERT_EQ(post("forward_backward", wire::encode_json(early).value()).status, 200);
+  auto polled = std::async(std::launch::async, [&] {
+    return post("retrieve_future", R"({"request_id":")" + trainer.model_id() + R"(:2"})");
+  });
+  ASSERT_EQ(polled.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_THAT(server_->stop(std::chrono::minutes(1)), IsOk());
+
+  EXPECT_EQ(polled.get().status, 408);  // it may ask the next life
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
 }
 
 TEST_F(DurableServer, RefusesRequestsThatAreTooLongForAJournal) {
