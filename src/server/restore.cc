@@ -212,8 +212,9 @@ void find_lost_samples(Service& service, const std::vector<JournalRecord>& recor
     if (record.kind != Kind::samples) continue;
     std::int64_t first = 0;
     std::from_chars(record.note.data(), record.note.data() + record.note.size(), first);
-    service.journals->sample_numbers.found({record.request_id, (record.number - 1) / kClone},
-                                           {.first = first, .end = record.number});
+    service.journals->sample_numbers.found(
+        {.sampler_id = record.request_id, .clone = (record.number - 1) / kClone},
+        {.first = first, .end = record.number});
   }
 }
 

@@ -189,7 +189,7 @@ async::Task<> journal_number(std::shared_ptr<Service> service,
   if (!service->journals) co_return Result<void>();
   const auto& id = sampler->record.sampler_id;
   const auto range = service->journals->sample_numbers.enter(
-      {id, number / kClone}, number, [&](std::int64_t other) {
+      {.sampler_id = id, .clone = number / kClone}, number, [&](std::int64_t other) {
         return service->futures.is_awaited(base::concat(id, ":", other));
       });
   const auto log = service->journals->session_log(sampler->record.session_id);

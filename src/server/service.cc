@@ -293,7 +293,8 @@ void Service::announce_lost_samples(const SamplingSessionFuturesTarget& target,
                                     const std::string& owner) {
   if (!journals) return;
   const std::string& sampler_id = target.sampling_session_id;
-  const auto lost = journals->sample_numbers.take_lost({sampler_id, target.cloned_sampler_id});
+  const auto lost = journals->sample_numbers.take_lost(
+      {.sampler_id = sampler_id, .clone = target.cloned_sampler_id});
   // More ids than that would be forgotten at once.
   const auto most = static_cast<std::int64_t>(options_.limits.expired_ids);
   for (auto number = std::max(lost.first, lost.end - most); number < lost.end; ++number) {

@@ -288,7 +288,7 @@ class KilledServer : public ::testing::Test {
 
 TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
   const char* const asked = std::getenv("TINKER_CRASH_KILLS");
-  const int kills = asked != nullptr ? std::atoi(asked) : 10;
+  const int kills = asked != nullptr ? std::stoi(asked) : 10;
   for (int i = 0; i < kills && !HasFatalFailure(); ++i) {
     SCOPED_TRACE(i);
     {
