@@ -56,8 +56,7 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
   service->begin_draining(reason);
   const auto end = async::time_after(service->loop()->now(), limit);
   // What waits for requests that did not come would wait in vain.
-  while (service->futures.pending() > service->waiting_requests() &&
-         service->loop()->now() < end) {
+  while (service->futures.pending() > service->waiting_requests() && service->loop()->now() < end) {
     auto pause = async::sleep_for(kLook);
     TINKER_CO_TRY(co_await pause);
   }
