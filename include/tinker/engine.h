@@ -228,6 +228,8 @@ class LocalTrainer {
                     CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
   Future<void> save_async(std::filesystem::path folder,
                           CheckpointParts parts = CheckpointParts::weights_and_optimizer) const;
+  /// The same for the weights of one of its snapshots.
+  Future<void> save_async(AdapterSnapshot from, std::filesystem::path folder) const;
   /// Makes it what was saved, with a new optimizer unless its state is loaded, too, and discards
   /// gradients that no step has used. What this trainer was asked to save before is saved first.
   /// All of it is of one checkpoint, also while another takes its place. Fails with

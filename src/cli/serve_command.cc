@@ -2,9 +2,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -135,7 +138,34 @@ int wait_for_end(const LocalServer& server,
   }
 }
 
-Result<LocalServerOptions> server_options(const ServeOptions& options, const ServeOutput& output) {
+/// The server's log. Its lines begin when the server is ready, which is the first event, however
+/// much happens before: runs of an earlier life go on. Thread-safe.
+class ServeLog {
+ public:
+  explicit ServeLog(const ServeOutput& output) : output_(output) {}
+
+  void write(LogLevel level, std::string_view message) {
+    const std::scoped_lock lock(mutex_);
+    if (is_open_) return output_.line(level_name(level), message);
+    held_.emplace_back(level, message);
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    is_open_ = true;
+    for (const auto& [level, message] : held_) output_.line(level_name(level), message);
+    held_.clear();
+  }
+
+ private:
+  const ServeOutput& output_;
+  std::mutex mutex_ = {};
+  bool is_open_ = false;
+  std::vector<std::pair<LogLevel, std::string>> held_ = {};
+};
+
+Result<LocalServerOptions> server_options(const ServeOptions& options,
+                                          const ServeOutput& output,
+                                          const std::shared_ptr<ServeLog>& log) {
   LocalServerOptions out = {.data_dir = options.data_dir,
                             .host = options.host,
                             .port = options.port,
@@ -166,14 +196,14 @@ Result<LocalServerOptions> server_options(const ServeOptions& options, const Ser
     TINKER_TRY(server::set_limit(out.limits, pair.first, pair.second));
   }
   out.logger =
-      Logger([&output](LogLevel level,
-                       std::string_view message) { output.line(level_name(level), message); },
+      Logger([log](LogLevel level, std::string_view message) { log->write(level, message); },
              LogLevel::info);
   return out;
 }
 
 Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
-  TINKER_TRY(auto prepared, server_options(options, output));
+  const auto log = std::make_shared<ServeLog>(output);
+  TINKER_TRY(auto prepared, server_options(options, output, log));
   TINKER_TRY(server::check_options(prepared));
   TINKER_TRY(server::fetch_models(prepared));  // Ctrl-C ends it at once: what came stays
   const sigset_t signals = wanted_signals();   // before any thread of the server starts
@@ -182,14 +212,16 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   const ServeOutput::Setup setup = {
       .models = prepared.models, .engine = engine, .has_keys = !prepared.keys.empty()};
   const bool is_in_clear = server::is_in_clear(prepared);
-  TINKER_TRY(const auto server, LocalServer::start(std::move(prepared)));
-  output.ready(server, setup);
+  const auto server = LocalServer::start(std::move(prepared));
+  if (server.ok()) output.ready(*server, setup);
+  log->open();
+  if (!server.ok()) return server.error();
   if (is_in_clear) {
     output.line("warning",
                 "keys and data travel unencrypted: give --tls-cert and --tls-key, or a proxy in "
                 "front that has them");
   }
-  return wait_for_end(server, drain_time, signals, output);
+  return wait_for_end(*server, drain_time, signals, output);
 }
 
 /// What `--limit` takes, as rows of a table.
@@ -270,9 +302,11 @@ void add_serve_command(CLI::App& app, int& status) {
         throw CLI::Success();
       },
       "Print the limits, what they bound and their defaults, and exit");
-  command->add_flag("--durable,!--no-durable",
-                    options->durable,
-                    "Training runs survive the server (default with --data-dir)");
+  // `add_flag` would set an optional without the flag, too.
+  command->add_flag_function(
+      "--durable,!--no-durable",
+      [options](std::int64_t count) { options->durable = count > 0; },
+      "Training runs survive the server (default with --data-dir)");
   command
       ->add_option("--snapshot-steps",
                    options->snapshot_steps,

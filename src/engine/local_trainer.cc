@@ -44,6 +44,10 @@ struct Saved {
   std::optional<engine::OptimizerState> optimizer = {};
 };
 
+engine::Resumable<Saved> to_save(std::shared_ptr<const engine::Adapter> adapter) {
+  co_return Saved{.adapter = std::move(adapter)};
+}
+
 /// Copied, so that others may compute while it is written.
 engine::Resumable<Saved> copy_to_save(std::shared_ptr<TrainerState> state, CheckpointParts parts) {
   const auto& run = state->run;
@@ -253,6 +257,16 @@ Future<void> LocalTrainer::save_async(std::filesystem::path folder, CheckpointPa
       [folder = std::move(folder), source = core_->source().string()](Saved saved) {
         const auto* const optimizer = saved.optimizer ? &*saved.optimizer : nullptr;
         return engine::save_checkpoint(folder, *saved.adapter, optimizer, source);
+      });
+}
+
+Future<void> LocalTrainer::save_async(AdapterSnapshot from, std::filesystem::path folder) const {
+  return core_->submit_then<Saved>(
+      call("save"),
+      state_->line,
+      [adapter = std::move(from.adapter_)] { return to_save(adapter); },
+      [folder = std::move(folder), source = core_->source().string()](Saved saved) {
+        return engine::save_checkpoint(folder, *saved.adapter, nullptr, source);
       });
 }
 

@@ -6,6 +6,7 @@
 #include "http/url.h"
 #include "server/browser_check.h"
 #include "server/errors.h"
+#include "server/journal_file.h"
 #include "server/limits.h"
 
 namespace tinker::server {
@@ -60,7 +61,22 @@ Result<void> check_options(const LocalServerOptions& options) {
   }
   if (options.snapshot_steps < 1)
     return bad_request("snapshot_steps: expected at least 1, found 0");
-  return check_limits(options.limits);
+  TINKER_TRY(check_limits(options.limits));
+  for (const auto& row : limit_rows()) {
+    const auto* const size = std::get_if<LimitRow::Size>(&row.member);
+    const bool is_journalled = row.name == "training_bytes" || row.name == "json_bytes";
+    if (!options.durable || size == nullptr || !is_journalled ||
+        options.limits.*(*size) <= JournalFile::kMostBytes) {
+      continue;
+    }
+    return bad_request(base::concat(row.name,
+                                    ": expected at most ",
+                                    JournalFile::kMostBytes >> 20U,
+                                    "MiB where runs are durable, found ",
+                                    limit_text(options.limits, row),
+                                    "; a request is one record of a journal"));
+  }
+  return {};
 }
 
 }  // namespace tinker::server

@@ -107,6 +107,7 @@ async::Task<Reply> retrieve_future(Call call, FutureRetrieveRequest request) {
 async::Task<FuturesRetrieveResponse> retrieve_futures(Call call, FuturesRetrieveRequest request) {
   auto search = call.service->find_sampler(request.target.sampling_session_id, call.caller.owner);
   TINKER_CO_TRY(co_await std::move(search));
+  call.service->announce_lost_samples(request.target, call.caller.owner);
   auto polling = call.service->futures.poll_all(std::move(request), call.caller.owner);
   co_return co_await std::move(polling);
 }

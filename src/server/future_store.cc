@@ -41,7 +41,7 @@ async::Task<PollAnswer> poll_one(Table table,
       const bool has_expired = table->has_expired(request_id, owner);
       co_return has_expired ? PollAnswer(Expired()) : PollAnswer(UnknownId());
     }
-    if (!entry->pending || table->loop().now() >= until) {
+    if (!entry->pending || table->has_ended_polls() || table->loop().now() >= until) {
       co_return answer(*entry, allow_metadata_only, table->limits());
     }
     auto wait = entry->pending->waiters.wait(until);
@@ -87,7 +87,7 @@ async::Task<FuturesRetrieveResponse> poll_target(Table table,
   const auto until = async::time_after(table->loop().now(), hold);
   while (true) {
     auto response = events_after(*table, *target, request.prev_cursor);
-    const bool is_over = table->is_closed() || table->loop().now() >= until;
+    const bool is_over = table->has_ended_polls() || table->loop().now() >= until;
     if (is_over || !response.completions.empty()) co_return response;
     auto wait = target->waiters.wait(until);
     TINKER_CO_TRY(co_await wait);
@@ -142,6 +142,11 @@ std::shared_ptr<const Result<EncodedResult>> FutureStore::outcome(
   return is_over ? nullptr : entry->outcome;
 }
 
+bool FutureStore::is_awaited(const std::string& request_id) const {
+  const auto* entry = table_->find(request_id);
+  return entry != nullptr && !entry->is_delivered;
+}
+
 async::Task<FuturesRetrieveResponse> FutureStore::poll_all(FuturesRetrieveRequest request,
                                                            std::string owner) {
   return poll_target(table_, std::move(request), std::move(owner));
@@ -153,6 +158,10 @@ void FutureStore::cancel(const std::string& request_id, std::string_view owner) 
 
 void FutureStore::forget(std::string_view prefix) {
   table_->forget(prefix);
+}
+
+void FutureStore::end_polls() {
+  table_->end_polls();
 }
 
 void FutureStore::fail_all(const Error& reason) {

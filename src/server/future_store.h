@@ -98,6 +98,8 @@ class FutureStore {
   /// `ask_again`. Null while it is pending, and for unknown ids.
   [[nodiscard]] std::shared_ptr<const Result<EncodedResult>> outcome(
       const std::string& request_id, std::chrono::nanoseconds ask_again) const;
+  /// Whether it was accepted, and how it ended was not delivered.
+  [[nodiscard]] bool is_awaited(const std::string& request_id) const;
   /// One batched long poll (PROTOCOL 9.38). Cursors begin at the wall time in microseconds, so
   /// those of a restarted server follow the ones its clients have.
   async::Task<FuturesRetrieveResponse> poll_all(FuturesRetrieveRequest request, std::string owner);
@@ -107,6 +109,8 @@ class FutureStore {
   /// Drops all whose ids begin with `prefix`, and gives up those that are pending. Takes a look at
   /// everything.
   void forget(std::string_view prefix);
+  /// Answers all polls, and those to come, without waiting any more.
+  void end_polls();
   /// Ends all pending ones with `reason`.
   void fail_all(const Error& reason);
 

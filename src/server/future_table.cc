@@ -130,8 +130,13 @@ void FutureTable::fail_all(const Error& reason) {
 }
 
 void FutureTable::close() {
-  is_closed_ = true;
   fail_all({.code = ErrorCode::closed, .message = "the server has stopped"});
+  end_polls();
+}
+
+void FutureTable::end_polls() {
+  has_ended_polls_ = true;
+  for (const Entry& entry : pending_) entry.pending->waiters.wake_all();
   for (const auto& [key, target] : targets_) {
     if (const auto alive = target.lock()) alive->waiters.wake_all();
   }
@@ -201,7 +206,7 @@ void FutureTable::drop_expired() {
 // A timer that was set for an entry which has left since is not worth a cancellation: it finds
 // nothing to drop and is set again.
 void FutureTable::set_timer() {
-  if (is_closed_) return;
+  if (has_ended_polls_) return;
   auto next = async::TimePoint::max();
   if (!unfetched_.empty())
     next = async::time_after(unfetched_.front().since, limits_.keep_unfetched);

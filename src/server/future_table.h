@@ -86,7 +86,9 @@ class FutureTable {
   void cancel(std::string_view id, std::string_view owner);
   void forget(std::string_view prefix);
   void fail_all(const Error& reason);
-  /// Ends all that is pending and every poll.
+  /// Ends every poll, also of what is pending, and those to come.
+  void end_polls();
+  /// Ends all that is pending, too.
   void close();
 
   /// Null for unknown ids. Holds until the loop goes on.
@@ -98,7 +100,7 @@ class FutureTable {
   [[nodiscard]] async::EventLoop& loop() const noexcept { return *loop_; }
   [[nodiscard]] const FutureLimits& limits() const noexcept { return limits_; }
   [[nodiscard]] std::int64_t last_cursor() const noexcept { return last_cursor_; }
-  [[nodiscard]] bool is_closed() const noexcept { return is_closed_; }
+  [[nodiscard]] bool has_ended_polls() const noexcept { return has_ended_polls_; }
   [[nodiscard]] std::size_t pending() const noexcept { return pending_.size(); }
   [[nodiscard]] std::size_t kept() const noexcept { return unfetched_.size() + delivered_.size(); }
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
@@ -131,7 +133,7 @@ class FutureTable {
   std::size_t delivered_bytes_ = 0;
   async::TimerId timer_ = {};
   std::optional<async::TimePoint> timer_at_ = {};
-  bool is_closed_ = false;
+  bool has_ended_polls_ = false;
 };
 
 }  // namespace tinker::server

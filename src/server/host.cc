@@ -55,7 +55,8 @@ async::Task<> wind_down(std::shared_ptr<Service> service,
   const Error reason = {.code = ErrorCode::closed, .message = "the server is shutting down"};
   service->begin_draining(reason);
   const auto end = async::time_after(service->loop()->now(), limit);
-  while (service->futures.pending() > 0 && service->loop()->now() < end) {
+  // What waits for requests that did not come would wait in vain.
+  while (service->futures.pending() > service->waiting_requests() && service->loop()->now() < end) {
     auto pause = async::sleep_for(kLook);
     TINKER_CO_TRY(co_await pause);
   }

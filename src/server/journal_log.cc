@@ -19,13 +19,9 @@ struct JournalLog::Disk {
     TINKER_TRY(file, JournalFile::create(path, records));
     return {};
   }
-  Result<void> rewrite(std::vector<JournalRecord> head, const Keep& keep) {
+  Result<void> rewrite(std::span<const JournalRecord> head, const Keep& keep) {
     if (!file) return {};
-    TINKER_TRY(auto records, file->read());
-    for (auto& record : records) {
-      if (keep(record)) head.push_back(std::move(record));
-    }
-    TINKER_TRY(file, JournalFile::create(path, head));
+    TINKER_TRY(file, file->rewrite(head, keep));
     return {};
   }
 };
@@ -90,7 +86,7 @@ Future<void> JournalLog::rewrite(std::vector<JournalRecord> head, Keep keep) {
   appended_bytes_ = 0;
   return offload(
       *thread_, loop_, [disk = disk_, head = std::move(head), keep = std::move(keep)]() mutable {
-        return disk->rewrite(std::move(head), keep);
+        return disk->rewrite(head, keep);
       });
 }
 

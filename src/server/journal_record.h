@@ -18,7 +18,8 @@ struct JournalRecord {
     result = 4,    ///< How a request ended that is not to be done again.
     request = 5,   ///< A request that was accepted.
     loss = 6,      ///< A loss, in the journal of the session.
-    samples = 7,   ///< Of the session, too: a sampling session may have samples up to `number`.
+    samples = 7,   ///< Of the session, too: a sampling session may have samples from the number in
+                   ///< `note` on, up to `number`.
   };
   static constexpr std::int64_t kNoNumber = -1;
 

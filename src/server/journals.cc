@@ -61,6 +61,7 @@ void Journals::resume_session(const std::string& session_id, JournalFile file) {
 void Journals::forget(const std::string& session_id) {
   session_log(session_id)->discard((options_.folder / session_id).string());
   session_logs_.erase(session_id);
+  sample_numbers.forget(session_id);
 }
 
 }  // namespace tinker::server

@@ -6,6 +6,7 @@
 
 #include "async/thread_pool.h"
 #include "server/run_journal.h"
+#include "server/sample_numbers.h"
 
 namespace tinker::server {
 
@@ -30,6 +31,8 @@ class Journals {
   /// Waits for all that is being written. The loop must have stopped: nothing may come after that.
   void close() { thread_->wait_idle(); }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return options_.folder; }
+
+  SampleNumbers sample_numbers;
 
  private:
   [[nodiscard]] std::shared_ptr<RunJournal> make(std::filesystem::path folder,

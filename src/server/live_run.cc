@@ -126,6 +126,7 @@ async::Task<std::string> LiveRun::submit(std::shared_ptr<Service> service, Opera
     TINKER_CO_TRY(co_await std::move(trying));
   }
   TINKER_CO_TRY(const auto admission, admit(service, operation));
+  if (operation.accepted) operation.accepted(admission.request_id);
   if (is_recorded) {
     auto syncing = journal_->sync();
     TINKER_CO_TRY(co_await std::move(syncing));
@@ -222,17 +223,17 @@ async::Task<> LiveRun::recorded() {
   co_return co_await std::move(syncing);
 }
 
-std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next, bool is_due) {
+std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next) {
   if (!journal_ || !next) return std::nullopt;
-  return journal_->begin_snapshot(*trainer_, scope_, *next, is_due);
+  return journal_->begin_snapshot(*trainer_, scope_, *next);
 }
 
 void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
   if (journal_) journal_->settle(snapshot, is_good);
 }
 
-void LiveRun::keep_sampler(std::int64_t number) {
-  if (journal_) journal_->keep_sampler(*trainer_, scope_, number);
+void LiveRun::keep_sampler(std::int64_t number, AdapterSnapshot weights) {
+  if (journal_) journal_->keep_sampler(*trainer_, scope_, number, std::move(weights));
 }
 
 void LiveRun::drop_sampler(std::int64_t number) {

@@ -38,6 +38,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
     RequestSource source = {};
     std::string note = {};  ///< What the server chose, for the journal.
     bool is_final = false;  ///< It has effects on the disk: not to be done again after a crash.
+    /// Called with the id when the request has its place in the order, before it is on the disk.
+    UniqueFunction<void(const std::string& request_id)> accepted = {};
   };
   /// The work of a request whose content is refused: the request uses up its number, and its future
   /// fails with `why` (PROTOCOL 10.17).
@@ -70,10 +72,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   async::Task<> recorded();
   /// Right behind a call that leaves no gradients, the last one before the request with the number
   /// `next`: the journal may take the state. `settle` then wants to know how the call went.
-  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next, bool is_due = false);
+  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
   void settle(const std::optional<std::string>& snapshot, bool is_good);
   /// What the sampling session with this number draws from is to survive the server.
-  void keep_sampler(std::int64_t number);
+  void keep_sampler(std::int64_t number, AdapterSnapshot weights);
   void drop_sampler(std::int64_t number);
   /// Removes the journal: the run is over.
   void forget();

@@ -1,6 +1,7 @@
 #include "server/restore.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -20,9 +21,6 @@ namespace {
 
 using Kind = JournalRecord::Kind;
 using Opened = JournalFile::Opened;
-// Of the samples that clients may still wait for, so many of each target, and so many targets.
-constexpr std::int64_t kMostLost = 4096;
-constexpr std::size_t kMostTargets = 32;
 
 using RestoredRuns = std::vector<std::shared_ptr<RestoredRun>>;
 
@@ -35,7 +33,7 @@ struct FoundRun {
 struct FoundSession {
   std::string session_id = {};
   std::optional<Result<Opened>> log = {};
-  std::vector<FoundRun> runs = {};
+  std::vector<std::filesystem::path> runs = {};
 };
 
 // ---- on a worker: reading the files
@@ -52,7 +50,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return out;
 }
 
-Result<Opened> open_run(const std::filesystem::path& folder) {
+Result<Opened> open_log(const std::filesystem::path& folder) {
   TINKER_TRY(auto opened, JournalFile::open((folder / "log").string()));
   if (opened.records.empty() || opened.records.front().kind != Kind::created) {
     return Error{.code = ErrorCode::io_error,
@@ -68,6 +66,7 @@ void remove_stale(const std::filesystem::path& folder, const std::vector<Journal
   for (const auto& record : records) {
     if (record.kind == Kind::snapshot) wanted.insert(record.note);
     if (record.kind == Kind::sampler) wanted.insert(base::concat("sampler-", record.number));
+    wanted.emplace(loaded_by(record));
   }
   for (const auto& name : names_in(folder)) {
     std::error_code ignored;
@@ -75,17 +74,20 @@ void remove_stale(const std::filesystem::path& folder, const std::vector<Journal
   }
 }
 
+FoundRun open_run(const std::string& session_id, const std::filesystem::path& folder) {
+  const std::string name = folder.filename().string();
+  auto log = open_log(folder);
+  if (log.ok()) remove_stale(folder, log->records);
+  return {.run_id = base::concat(session_id, ":train:", name.substr(name.find('-') + 1)),
+          .folder = folder,
+          .log = std::move(log)};
+}
+
 FoundSession read_session(const std::filesystem::path& folder) {
   FoundSession out = {.session_id = folder.filename().string()};
   for (const auto& name : names_in(folder)) {
     if (name == "session") out.log = JournalFile::open((folder / name).string());
-    if (!name.starts_with("train-")) continue;
-    auto log = open_run(folder / name);
-    if (log.ok()) remove_stale(folder / name, log->records);
-    out.runs.push_back(
-        {.run_id = base::concat(out.session_id, ":train:", name.substr(name.find('-') + 1)),
-         .folder = folder / name,
-         .log = std::move(log)});
+    if (name.starts_with("train-")) out.runs.push_back(folder / name);
   }
   return out;
 }
@@ -109,6 +111,14 @@ async::Task<> add_failed(std::shared_ptr<Service> service,
     (*made)->fail(error);
     co_return Result<void>();
   }
+  // The number is used up: a new run would replace the journal.
+  const UntypedApiFuture answer = {.request_id = run_id + ":0", .model_id = run_id};
+  std::int64_t number = 0;
+  const std::string_view digits = std::string_view(run_id).substr(run_id.rfind(':') + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  session->models[number] = {.payload_hash = std::nullopt, .answer = answer};
+  service->futures.open({.request_id = answer.request_id, .owner = session->record.owner});
+  service->futures.finish(answer.request_id, error);
   auto wait = ask(*service, [run_id](Store& store) { return store.find_run(run_id); });
   TINKER_CO_TRY(auto record, co_await wait);
   if (!record) record = RunRecord{.run_id = run_id, .session_id = session->record.session_id};
@@ -195,27 +205,16 @@ async::Task<std::shared_ptr<RestoredRun>> replay_run(std::shared_ptr<Service> se
   co_return restored;
 }
 
-/// Tells clients that wait for samples of an earlier life that they are lost.
-void announce_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
-  using Target = std::pair<std::string, std::int64_t>;  // sampling session and clone
-  std::map<Target, std::size_t> last;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    const auto& record = records[i];
+/// Which numbers the samples of an earlier life may have: clients that poll for them are told that
+/// they are lost.
+void find_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
+  for (const auto& record : records) {
     if (record.kind != Kind::samples) continue;
-    last[{record.request_id, (record.number - 1) / kClone}] = i;
-  }
-  for (const auto& [target, at] : last) {
-    const auto& record = records[at];
-    if (at + kMostTargets < records.size()) continue;
-    const auto& [sampler_id, clone] = target;
-    const auto first = std::max(clone * kClone, record.number - kMostLost);
-    for (auto number = first; number < record.number; ++number) {
-      const std::string id = base::concat(sampler_id, ":", number);
-      FutureStore::Spec spec = {.request_id = id, .owner = record.owner};
-      spec.target = {.sampling_session_id = sampler_id, .cloned_sampler_id = clone};
-      service.futures.open(std::move(spec));
-      service.futures.cancel(id, record.owner);
-    }
+    std::int64_t first = 0;
+    std::from_chars(record.note.data(), record.note.data() + record.note.size(), first);
+    service.journals->sample_numbers.found(
+        {.sampler_id = record.request_id, .clone = (record.number - 1) / kClone},
+        {.first = first, .end = record.number});
   }
 }
 
@@ -229,7 +228,7 @@ async::Task<> replay_session(std::shared_ptr<Service> service,
     auto again = replay_record(service, record, nullptr, nullptr);
     TINKER_CO_TRY(co_await std::move(again));
   }
-  announce_lost_samples(*service, opened.records);
+  find_lost_samples(*service, opened.records);
   co_return Result<void>();
 }
 
@@ -247,14 +246,20 @@ async::Task<> restore_session(std::shared_ptr<Service> service,
     service->journals->forget(found.session_id);  // it ended while the server did
     co_return Result<void>();
   }
+  Result<void> replayed;
   if (found.log) {
     auto replaying = replay_session(service, found.session_id, *std::move(found.log));
-    TINKER_CO_TRY(co_await std::move(replaying));
+    replayed = co_await std::move(replaying);  // without its losses no run can go on
   }
-  for (auto& each : found.runs) {
+  for (const auto& folder : found.runs) {
+    auto opening = service->work([id = found.session_id, folder] { return open_run(id, folder); });
+    auto opened = async::until(std::move(opening));
+    TINKER_CO_TRY(auto each, co_await opened);
     const std::string run_id = each.run_id;
     Result<std::shared_ptr<RestoredRun>> run = std::make_shared<RestoredRun>();
-    if (!each.log.ok()) {
+    if (!replayed.ok()) {
+      run = replayed.error();
+    } else if (!each.log.ok()) {
       run = each.log.error();
     } else {
       auto replaying = replay_run(service, std::make_shared<FoundRun>(std::move(each)));
@@ -267,21 +272,21 @@ async::Task<> restore_session(std::shared_ptr<Service> service,
     auto failing = add_failed(service, *session, run_id, run.error());
     TINKER_CO_TRY(co_await std::move(failing));
   }
-  co_return Result<void>();
+  co_return replayed;
 }
 
 }  // namespace
 
 async::Task<> restore_runs(std::shared_ptr<Service> service) {
-  auto reading = service->work([folder = service->journals->folder()] {
-    std::vector<FoundSession> out;
-    for (const auto& name : names_in(folder)) out.push_back(read_session(folder / name));
-    return out;
-  });
-  auto wait = async::until(std::move(reading));
-  TINKER_CO_TRY(auto found, co_await wait);
+  const auto folder = service->journals->folder();
+  auto looking = service->work([folder] { return names_in(folder); });
+  auto wait = async::until(std::move(looking));
+  TINKER_CO_TRY(const auto names, co_await wait);
   const auto restored = std::make_shared<RestoredRuns>();
-  for (auto& session : found) {
+  for (const auto& name : names) {  // one log at a time is in memory
+    auto reading = service->work([folder, name] { return read_session(folder / name); });
+    auto read = async::until(std::move(reading));
+    TINKER_CO_TRY(auto session, co_await read);
     auto restoring = restore_session(service, std::move(session), restored);
     if (const auto done = co_await std::move(restoring); !done.ok()) {
       service->options().logger.write(LogLevel::error, done.error().to_string());

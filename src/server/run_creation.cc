@@ -180,7 +180,7 @@ Result<std::optional<UntypedApiFuture>> find_accepted(
     std::string_view what) {
   const auto found = accepted.find(number);
   if (found == accepted.end()) return std::optional<UntypedApiFuture>();
-  if (found->second.payload_hash != payload_hash) {
+  if (found->second.payload_hash.value_or(payload_hash) != payload_hash) {
     return bad_request(base::concat(what, " ", number, " was used before, for another request"));
   }
   return std::optional(found->second.answer);

@@ -42,6 +42,7 @@ void RunJournal::note(const JournalRecord& record) {
   operations_[record.request_id] = {.number = record.number,
                                     .type = record.type,
                                     .payload_hash = record.payload_hash,
+                                    .loaded = std::string(loaded_by(record)),
                                     .is_cut = record.kind == JournalRecord::Kind::result};
 }
 
@@ -60,7 +61,7 @@ void RunJournal::start(const std::string& request_id) {
 }
 
 void RunJournal::keep_result(const std::string& request_id, const Result<EncodedResult>& result) {
-  log_->append(record_of(request_id, result));
+  log_->append(record_of(request_id, std::make_shared<const Result<EncodedResult>>(result)));
 }
 
 void RunJournal::finish(const std::string& request_id) {
@@ -73,9 +74,13 @@ async::Task<> sync_now(std::shared_ptr<JournalLog> log) {
   auto wait = async::until(log->sync());
   auto synced = co_await wait;
   if (synced.ok()) co_return Result<void>();
-  Error error = std::move(synced).error().with_context("the request cannot be journalled");
+  co_return cannot_journal(std::move(synced).error());
+}
+
+Error cannot_journal(Error why) {
+  Error error = std::move(why).with_context("the request cannot be journalled");
   if (error.code == ErrorCode::io_error) error.http_status = kInsufficientStorage;
-  co_return error;
+  return error;
 }
 
 async::Task<> RunJournal::sync_at_last() {
@@ -90,6 +95,7 @@ async::Task<> RunJournal::sync_at_last() {
 }
 
 void RunJournal::discard() {
+  samplers_.clear();
   log_->discard(parts_.folder.string());
 }
 
@@ -120,10 +126,9 @@ bool RunJournal::is_due() const {
 
 std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& trainer,
                                                       const std::shared_ptr<async::Scope>& scope,
-                                                      std::int64_t next,
-                                                      bool is_due_now) {
+                                                      std::int64_t next) {
   ++steps_;
-  if (snapshot_ || to_replay() > 0 || (!is_due_now && !is_due())) return std::nullopt;
+  if (snapshot_ || to_replay() > 0 || !is_due()) return std::nullopt;
   std::string name = base::concat(kSnapshot, next);
   if (name == last_snapshot_) return std::nullopt;
   Snapshot snapshot = {.name = name, .next = next, .covered = {}};
@@ -171,33 +176,57 @@ std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
 }
 
 void RunJournal::keep_sampler(const LocalTrainer& trainer,
-                              const std::shared_ptr<async::Scope>& scope,
-                              std::int64_t number) {
+                              std::shared_ptr<async::Scope> scope,
+                              std::int64_t number,
+                              AdapterSnapshot weights) {
   samplers_[number] = false;
-  auto writing =
-      finish_writing(trainer.save_async(sampler_folder(number), CheckpointParts::weights));
-  async::run_detached(parts_.loop,
-                      scope,
-                      std::move(writing),
-                      [self = shared_from_this(), number](detail::Late<void> outcome) {
-                        self->sampler_written(number, *std::move(outcome));
-                      });
+  write_sampler({.trainer = trainer,
+                 .scope = std::move(scope),
+                 .number = number,
+                 .weights = std::move(weights)});
 }
 
-void RunJournal::sampler_written(std::int64_t number, const Result<void>& outcome) {
-  if (const auto found = samplers_.find(number); found != samplers_.end()) {
-    found->second = outcome.ok();
-    if (!outcome.ok()) {
-      samplers_.erase(found);
-      warn("weights of a sampling session", outcome.error());
-    }
+void RunJournal::write_sampler(UnwrittenSampler sampler) {
+  const auto scope = sampler.scope;
+  auto writing =
+      finish_writing(sampler.trainer.save_async(sampler.weights, sampler_folder(sampler.number)));
+  async::run_detached(
+      parts_.loop,
+      scope,
+      std::move(writing),
+      [self = shared_from_this(), sampler = std::move(sampler)](detail::Late<void> late) mutable {
+        const Result<void> outcome = *std::move(late);
+        self->sampler_written(std::move(sampler), outcome);
+      });
+}
+
+void RunJournal::sampler_written(UnwrittenSampler sampler, const Result<void>& outcome) {
+  const auto found = samplers_.find(sampler.number);
+  if (outcome.ok() || found == samplers_.end() || sampler.scope->is_cancelled()) {
+    if (found != samplers_.end()) found->second = outcome.ok();
+    return cut();
   }
-  cut();
+  if (!std::exchange(sampler.has_failed, true)) {
+    warn("weights of a sampling session", outcome.error());
+  }
+  parts_.loop->schedule_after(kTryAgain,
+                              [weak = weak_from_this(), sampler = std::move(sampler)]() mutable {
+                                const auto self = weak.lock();
+                                if (self && self->samplers_.contains(sampler.number)) {
+                                  self->write_sampler(std::move(sampler));
+                                }
+                              });
 }
 
 void RunJournal::drop_sampler(std::int64_t number) {
   if (samplers_.erase(number) == 0) return;
   stale_.push_back(sampler_folder(number).filename().string());
+}
+
+void RunJournal::drop_unused(const std::string& loaded) {
+  const bool is_used = std::ranges::any_of(
+      operations_, [&](const auto& entry) { return entry.second.loaded == loaded; });
+  if (!is_used) remove({loaded});
 }
 
 // ---- cutting the log
@@ -210,14 +239,15 @@ void RunJournal::cut() {
       std::ranges::any_of(samplers_, [](const auto& sampler) { return !sampler.second; });
   if (is_pending || is_writing) return;
   const Snapshot snapshot = *std::exchange(snapshot_, std::nullopt);
-  auto gone = std::make_shared<std::set<std::string>>(snapshot.covered);
+  auto head = head_of(snapshot);
+  auto left = std::make_shared<std::set<std::string>>();
   for (const auto& [id, operation] : operations_) {
-    if (operation.is_cut) gone->insert(id);
+    if (!operation.is_cut) left->insert(id);
   }
-  auto rewriting = log_->rewrite(head_of(snapshot), [gone](const JournalRecord& record) {
+  auto rewriting = log_->rewrite(std::move(head), [left](const JournalRecord& record) {
     const bool is_of_request =
         record.kind == JournalRecord::Kind::request || record.kind == JournalRecord::Kind::result;
-    return is_of_request && !gone->contains(record.request_id);
+    return is_of_request && left->contains(record.request_id);
   });
   // What the log named so far goes when it does not any more.
   auto stale = std::exchange(stale_, {});
@@ -239,9 +269,12 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
   for (auto it = operations_.begin(); it != operations_.end();) {
     auto& [id, operation] = *it;
     if (snapshot.covered.contains(id)) operation.is_cut = true;
+    if (operation.is_cut && !operation.loaded.empty()) {
+      stale_.push_back(std::exchange(operation.loaded, {}));
+    }
     const auto outcome = operation.is_cut ? parts_.futures->outcome(id, kAskAgain) : nullptr;
     if (outcome) {
-      auto& record = head.emplace_back(record_of(id, *outcome));
+      auto& record = head.emplace_back(record_of(id, outcome));
       record.number = operation.number;
       record.type = operation.type;
       record.payload_hash = operation.payload_hash;
@@ -268,16 +301,23 @@ void RunJournal::warn(std::string_view what, const Error& error) const {
                                    error.to_string()));
 }
 
-// ---- results
+// ---- records
 
-JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result) {
+std::string_view loaded_by(const JournalRecord& record) {
+  const bool is_load = record.kind == JournalRecord::Kind::request && record.type == "load_weights";
+  return is_load ? std::string_view(record.note) : std::string_view();
+}
+
+JournalRecord record_of(const std::string& request_id,
+                        const std::shared_ptr<const Result<EncodedResult>>& result) {
   JournalRecord out = {.kind = JournalRecord::Kind::result, .request_id = request_id};
-  if (result.ok()) {
-    out.content_type = result->is_protobuf ? "application/x-protobuf" : "application/json";
-    out.body = std::make_shared<const std::string>(result->body);
+  if (result->ok()) {
+    const EncodedResult& encoded = **result;
+    out.content_type = encoded.is_protobuf ? "application/x-protobuf" : "application/json";
+    out.body = std::shared_ptr<const std::string>(result, &encoded.body);  // not copied
     return out;
   }
-  const Error& error = result.error();
+  const Error& error = result->error();
   out.note = error.category == RequestErrorCategory::server ? "server" : "user";
   out.body = std::make_shared<const std::string>(error.to_string());
   return out;

@@ -36,6 +36,8 @@ struct JournalOptions {
 /// Ends when all that was appended is on the disk. Where it cannot be written, fails with status
 /// 507: clients try again for a while.
 async::Task<> sync_now(std::shared_ptr<JournalLog> log);
+/// What the client is told of a request that could not be written.
+Error cannot_journal(Error why);
 
 /// How a request came to its handler: from a client, or from the journal.
 struct RequestSource {
@@ -51,8 +53,9 @@ struct RequestSource {
 /// What a training run needs to go on as it was after the server was killed: a log of the requests
 /// that were accepted, in their order, and now and then the state behind one of them, which cuts
 /// the log. Doing the rest of the log again gives the same bits, because the engine is
-/// deterministic. In the run's folder are the file `log`, folders `snapshot-N` with states and
-/// `sampler-N` with the weights of saves that have no name. Loop thread only.
+/// deterministic. In the run's folder are the file `log`, folders `snapshot-N` with states,
+/// `sampler-N` with the weights of saves that have no name, and `loaded-ID` with the checkpoints
+/// that requests of the log load. Loop thread only.
 class RunJournal : public std::enable_shared_from_this<RunJournal> {
  public:
   struct Parts {
@@ -90,20 +93,24 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   /// The state of a run that began as a checkpoint: when this ends, the run does not need that any
   /// more.
   async::Task<> write_first_state(LocalTrainer trainer);
-  /// Right behind a call that leaves no gradients: writes the state if it is time to, or if
-  /// `is_due`. `next` is the number of the next request. Yields what to tell `settle`.
+  /// Right behind a call that leaves no gradients: writes the state if it is time to. `next` is the
+  /// number of the next request. Yields what to tell `settle`.
   std::optional<std::string> begin_snapshot(const LocalTrainer& trainer,
                                             const std::shared_ptr<async::Scope>& scope,
-                                            std::int64_t next,
-                                            bool is_due);
+                                            std::int64_t next);
   /// Whether that call succeeded: if not, gradients are left and the state is of no use.
   void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// Writes the weights that the sampling session with this number draws from.
+  /// Writes the weights that the sampling session with this number draws from. The log is not cut
+  /// before they are on the disk.
   void keep_sampler(const LocalTrainer& trainer,
-                    const std::shared_ptr<async::Scope>& scope,
-                    std::int64_t number);
+                    std::shared_ptr<async::Scope> scope,
+                    std::int64_t number,
+                    AdapterSnapshot weights);
   /// They are not needed any more: the next cut of the log removes them.
   void drop_sampler(std::int64_t number);
+  /// Removes the files of a load unless its request was accepted; then they go when the log does
+  /// not have it any more.
+  void drop_unused(const std::string& loaded);
   /// What the log begins with.
   void found_snapshot(std::string name) { last_snapshot_ = std::move(name); }
   void found_sampler(std::int64_t number) { samplers_[number] = true; }
@@ -115,9 +122,17 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     std::int64_t number = JournalRecord::kNoNumber;
     std::string type = {};
     std::string payload_hash = {};
+    std::string loaded = {};  // name of a folder
     bool is_started = false;
     bool is_finished = false;
     bool is_cut = false;  // the log has no more than its result
+  };
+  struct UnwrittenSampler {
+    LocalTrainer trainer;
+    std::shared_ptr<async::Scope> scope;
+    std::int64_t number;
+    AdapterSnapshot weights;
+    bool has_failed = false;
   };
   struct Snapshot {
     std::string name;
@@ -130,7 +145,8 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void note(const JournalRecord& record);
   [[nodiscard]] bool is_due() const;
   void snapshot_written(const std::string& name, const Result<void>& outcome);
-  void sampler_written(std::int64_t number, const Result<void>& outcome);
+  void write_sampler(UnwrittenSampler sampler);
+  void sampler_written(UnwrittenSampler sampler, const Result<void>& outcome);
   /// Cuts the log if there is a state for it.
   void cut();
   std::vector<JournalRecord> head_of(const Snapshot& snapshot);
@@ -161,8 +177,12 @@ struct RestoredRun {
   UniqueFunction<void()> build = {};  ///< Begins to load it; set by whoever makes it.
 };
 
+/// The folder in the journal that has the checkpoint which a request loads; empty for other ones.
+/// Valid as long as the record.
+std::string_view loaded_by(const JournalRecord& record);
 /// Results as records, and back.
-JournalRecord record_of(const std::string& request_id, const Result<EncodedResult>& result);
+JournalRecord record_of(const std::string& request_id,
+                        const std::shared_ptr<const Result<EncodedResult>>& result);
 Result<EncodedResult> result_of(const JournalRecord& record);
 
 }  // namespace tinker::server

@@ -43,9 +43,8 @@ struct Sampler {
   bool is_revived = false;          ///< It was made in an earlier life of the server.
   bool is_dropped = false;          ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};      // by seq_id
-  std::int64_t clones = 0;                                         // that joined
-  std::unordered_map<std::int64_t, std::int64_t> journalled = {};  // numbers, by clone
+  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};  // by seq_id
+  std::int64_t clones = 0;                                     // that joined
 };
 
 class Samplers {

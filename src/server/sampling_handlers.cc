@@ -13,9 +13,9 @@ namespace tinker::server {
 
 namespace {
 
-// So many numbers of samples are journalled together; the end of each such block is a number, too.
-constexpr std::int64_t kNumbers = 1024;
-constexpr std::int64_t kMaxNumber = std::numeric_limits<std::int64_t>::max() - kNumbers;
+// The end of its block is a number, too.
+constexpr std::int64_t kMaxNumber =
+    std::numeric_limits<std::int64_t>::max() - SampleNumbers::kBlock;
 // Answers of so many values or more are encoded by a worker.
 constexpr std::size_t kManyValues = 16'384;
 
@@ -187,14 +187,18 @@ async::Task<> journal_number(std::shared_ptr<Service> service,
                              std::shared_ptr<Sampler> sampler,
                              std::int64_t number) {
   if (!service->journals) co_return Result<void>();
-  auto& journalled = sampler->journalled[number / kClone];
+  const auto& id = sampler->record.sampler_id;
+  const auto range = service->journals->sample_numbers.enter(
+      {.sampler_id = id, .clone = number / kClone}, number, [&](std::int64_t other) {
+        return service->futures.is_awaited(base::concat(id, ":", other));
+      });
   const auto log = service->journals->session_log(sampler->record.session_id);
-  if (number >= journalled) {
-    journalled = (number / kNumbers + 1) * kNumbers;
+  if (range) {
     log->append({.kind = JournalRecord::Kind::samples,
-                 .number = journalled,
-                 .request_id = sampler->record.sampler_id,
-                 .owner = sampler->record.owner});
+                 .number = range->end,
+                 .request_id = id,
+                 .owner = sampler->record.owner,
+                 .note = std::to_string(range->first)});
   }
   auto syncing = sync_now(log);
   co_return co_await std::move(syncing);
@@ -313,6 +317,10 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
                                         : base::concat("sample:", call.service->random_id());
   UntypedApiFuture answer = {.request_id = request_id,
                              .sample_sequence_ids = sequence_ids(request_id, request.num_samples)};
+  if (number && !request.sampling_params.seed) {
+    TINKER_CO_TRY(request.sampling_params.seed,
+                  call.service->seed_of(request_id, call.payload_hash));
+  }
   FutureStore::Spec spec = {.request_id = request_id, .owner = call.caller.owner};
   auto scope = std::make_shared<async::Scope>();
   // By itself, because the engine's thread may be the last to let go of it.

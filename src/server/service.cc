@@ -5,7 +5,9 @@
 
 #include "base/logging.h"
 #include "base/strings.h"
+#include "server/crypto.h"
 #include "server/errors.h"
+#include "server/little_endian.h"
 
 namespace tinker::server {
 
@@ -150,7 +152,8 @@ void Service::stop(const Error& reason) {
   write_usage();
   is_stopped_ = true;
   for (const auto& [id, run] : runs_) run->close(reason);
-  if (!journals) futures.fail_all(reason);
+  // What has not ended goes on in the next life; its clients ask again.
+  journals ? futures.end_polls() : futures.fail_all(reason);
   scope_->cancel(reason);
   caught_up.wake_all();
   runs_.clear();
@@ -275,6 +278,31 @@ void Service::revive(Sampler& sampler) const {
   // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
   sampler.clones =
       std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();
+}
+
+Result<Seed> Service::seed_of(const std::string& request_id,
+                              const std::string& payload_hash) const {
+  TINKER_TRY(const auto bytes,
+             crypto::hkdf_sha256({.key = disk.store().secret(),
+                                  .salt = payload_hash,
+                                  .info = base::concat("tinker sample seeds\n", request_id)}));
+  return Seed(get_little_endian<std::uint64_t>(bytes));
+}
+
+void Service::announce_lost_samples(const SamplingSessionFuturesTarget& target,
+                                    const std::string& owner) {
+  if (!journals) return;
+  const std::string& sampler_id = target.sampling_session_id;
+  const auto lost = journals->sample_numbers.take_lost(
+      {.sampler_id = sampler_id, .clone = target.cloned_sampler_id});
+  // More ids than that would be forgotten at once.
+  const auto most = static_cast<std::int64_t>(options_.limits.expired_ids);
+  for (auto number = std::max(lost.first, lost.end - most); number < lost.end; ++number) {
+    const std::string id = base::concat(sampler_id, ":", number);
+    if (futures.open({.request_id = id, .owner = owner, .target = target})) {
+      futures.cancel(id, owner);  // it was not asked for again
+    }
+  }
 }
 
 async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std::string owner) {

@@ -33,6 +33,7 @@
 #include "tinker/log.h"
 #include "tinker/rng.h"
 #include "tinker/secret.h"
+#include "tinker/types/seed.h"
 
 namespace tinker::server {
 
@@ -140,6 +141,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// What a sampling session draws from. The latest few of a session have its files even when the
   /// checkpoint was replaced or deleted.
   void set_checkpoint(const std::shared_ptr<Sampler>& sampler, CheckpointRecord checkpoint) const;
+  /// Tells the client that polls for these samples which of them an earlier life has lost.
+  void announce_lost_samples(const SamplingSessionFuturesTarget& target, const std::string& owner);
+  /// For a sample that names none: random, but the same when the request comes again, also in
+  /// another life of the server.
+  [[nodiscard]] Result<Seed> seed_of(const std::string& request_id,
+                                     const std::string& payload_hash) const;
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
   /// A checkpoint that the caller may read: his own, a public or an imported one.

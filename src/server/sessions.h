@@ -25,7 +25,7 @@ struct Sampler;
 
 /// A request that was accepted: what its repeat is answered with (PROTOCOL 10, rule 2).
 struct Accepted {
-  std::string payload_hash = {};
+  std::optional<std::string> payload_hash = {};  ///< Absent: not known any more, matches all.
   UntypedApiFuture answer = {};
 };
 

@@ -117,6 +117,21 @@ async::Task<EncodedResult> run_unload(std::shared_ptr<Service> service,
   co_return EncodedResult{.body = std::move(json)};
 }
 
+/// A run that is in the catalogue only was unloaded, perhaps by a request whose repeat this is.
+async::Task<UntypedApiFuture> answer_unloaded(std::shared_ptr<Service> service,
+                                              std::string owner,
+                                              std::string run_id) {
+  auto finding = service->disk.run([run_id](Store& store) { return store.find_run(run_id); });
+  auto wait = async::until(std::move(finding));
+  TINKER_CO_TRY(const auto record, co_await wait);
+  if (!record || record->owner != owner) co_return no_such("model", run_id);
+  const std::string id = base::concat(run_id, ":x", service->random_id());
+  TINKER_CO_TRY(std::string json, wire::encode_json(UnloadModelResponse{.model_id = run_id}));
+  service->futures.open({.request_id = id, .owner = owner});
+  service->futures.finish(id, EncodedResult{.body = std::move(json)});
+  co_return UntypedApiFuture{.request_id = id, .model_id = run_id};
+}
+
 /// A run that shall survive the server needs a seed that is known: where the client gave none, it
 /// is drawn here. Yields it as the journal's note.
 std::string settle_seed(const Call& call, LoraConfig& lora) {
@@ -207,16 +222,28 @@ async::Task<UntypedApiFuture> unload_model(Call call, UnloadModelRequest request
   auto& unloaded = call.service->unloaded_models;
   const auto key = base::concat(call.caller.owner, "\n", request.model_id);
   if (const auto* id = unloaded.find(key)) {  // the request has no number to know its repeat by
-    co_return UntypedApiFuture{.request_id = *id, .model_id = request.model_id};
+    auto waiting = answer_when_recorded(
+        call.service, call.caller.owner, {.request_id = *id, .model_id = request.model_id});
+    co_return co_await std::move(waiting);
   }
-  TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  LiveRun::Operation operation = {.type = "unload_model", .source = call.source};
+  const auto found = call.service->find_run(request.model_id, call.caller.owner);
+  if (!found.ok()) {
+    auto repeating = answer_unloaded(call.service, call.caller.owner, request.model_id);
+    auto answer = co_await std::move(repeating);
+    if (!answer.ok()) co_return found.error();
+    unloaded.put(key, answer->request_id);
+    co_return answer;
+  }
+  const auto& run = *found;
+  LiveRun::Operation operation = {
+      .type = "unload_model", .source = call.source, .accepted = [&unloaded, key](const auto& id) {
+        unloaded.put(key, id);
+      }};
   operation.work = [service = call.service](std::shared_ptr<LiveRun> self) {
     return run_unload(service, std::move(self));
   };
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));
-  unloaded.put(key, id);
   co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
 }
 

@@ -1,3 +1,5 @@
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/strings.h"
@@ -5,6 +7,7 @@
 #include "server/errors.h"
 #include "server/external_export.h"
 #include "server/handlers.h"
+#include "server/link_files.h"
 #include "server/metadata.h"
 #include "server/run_creation.h"
 #include "server/service.h"
@@ -137,29 +140,32 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
       base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
   if (!session->samplers.emplace(number, id).second) co_return used_before;
   auto taking = run->trainer().snapshot_async();
-  run->keep_sampler(number);
   auto wait = async::until(std::move(taking));
   auto snapshot = co_await wait;
   if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
   if (!snapshot.ok()) {
     session->samplers.erase(number);
-    run->drop_sampler(number);
     co_return snapshot.error();
   }
+  run->keep_sampler(number, *snapshot);
   const auto sampler = service->add_ephemeral(session, run, number, *std::move(snapshot));
   if (is_replay) service->revive(*sampler);
   co_return EncodedResult{.body = std::move(json)};
 }
 
-async::Task<EncodedResult> run_load(std::shared_ptr<Service> service,
-                                    std::shared_ptr<LiveRun> run,
-                                    CheckpointRecord record,
+/// What a load reads.
+struct LoadSource {
+  std::filesystem::path folder = {};
+  FolderHold hold = {};  ///< Of a checkpoint's folder.
+};
+
+async::Task<EncodedResult> run_load(std::shared_ptr<LiveRun> run,
+                                    LoadSource source,
                                     LoadWeightsRequest request) {
   const auto parts =
       request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
-  auto loading = run->trainer().load_async(service->disk.store().folder_of(record), parts);
-  // The checkpoint may be replaced or deleted, the run shall not need it any more.
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id), true);
+  auto loading = run->trainer().load_async(source.folder, parts);
+  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
   auto wait = async::until(std::move(loading));
   const auto loaded = co_await wait;
   run->settle(snapshot, loaded.ok());
@@ -300,47 +306,87 @@ Error has_no_optimizer(std::string_view path) {
       base::concat(path, " holds no state of the optimizer; it can be loaded without"));
 }
 
+/// The checkpoint that a request loads, if the run can load it; the error is the operation's.
+async::Task<CheckpointRecord> loadable_checkpoint(Call call,
+                                                  std::shared_ptr<LiveRun> run,
+                                                  LoadWeightsRequest request) {
+  auto search = call.service->readable_checkpoint(
+      request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
+  TINKER_CO_TRY(auto record, co_await std::move(search));
+  if (record.kind == CheckpointType::external) co_return is_export(request.path);
+  if (request.optimizer && !record.has_optimizer_state) co_return has_no_optimizer(request.path);
+  const auto& wanted = run->record.base_model;
+  if (record.base_model != wanted) {
+    co_return bad_request(
+        base::concat(request.path, " is of ", record.base_model, ", the model is of ", wanted));
+  }
+  co_return record;
+}
+
+/// Gives the run's journal the files of the checkpoint: it may be replaced or deleted, and the load
+/// must be possible again. Yields the name of their folder there.
+async::Task<std::string> keep_loaded(std::shared_ptr<Service> service,
+                                     std::shared_ptr<LiveRun> run,
+                                     CheckpointRecord record) {
+  std::string name = base::concat("loaded-", service->random_id());
+  auto linking = service->disk.run([record, to = run->journal()->folder() / name](Store& store) {
+    return link_files(store.folder_of(record), to);
+  });
+  auto wait = async::until(std::move(linking));
+  if (const auto linked = co_await wait; !linked.ok()) co_return cannot_journal(linked.error());
+  co_return name;
+}
+
+/// What an accepted load reads; `note` is what the journal says of it, if there is one.
+Result<LoadSource> source_of(const Service& service,
+                             const LiveRun& run,
+                             const CheckpointRecord& record,
+                             const std::string& note) {
+  if (!run.journal())
+    return LoadSource{.folder = service.disk.store().folder_of(record), .hold = record.hold};
+  LoadSource out = {.folder = run.journal()->folder() / note};
+  std::error_code ignored;
+  if (std::filesystem::exists(out.folder, ignored)) return out;
+  return Error{.code = ErrorCode::io_error,
+               .message = base::concat(out.folder.string(), ", which the run loaded, is missing")};
+}
+
 /// Into a model that is there.
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
   run->record.last_request_at = call.service->now();
-  auto search = call.service->readable_checkpoint(
-      request.path, call.caller.owner, request.weights_access_token.value_or(Secret()));
-  auto record = co_await std::move(search);
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "load_weights",
                                   .payload_hash = call.payload_hash,
-                                  .source = call.source};
-  if (record.ok()) operation.note = record->folder;
-  if (call.source.is_replay && operation.note != call.source.note) {
-    if (!call.source.note.empty()) {
-      co_return Error{
-          .code = ErrorCode::io_error,
-          .message = base::concat(request.path, ", which the run loaded, is not what it was")};
-    }
-    record = no_such("checkpoint", request.path);  // then it was not there
+                                  .source = call.source,
+                                  .note = call.source.note};
+  Result<CheckpointRecord> record = CheckpointRecord();
+  const bool is_new = !call.source.is_replay;
+  if (is_new || operation.note.empty()) {
+    auto search = loadable_checkpoint(call, run, request);
+    record = co_await std::move(search);
+    // A load of an earlier life that has no files was refused.
+    if (!is_new && record.ok()) record = no_such("checkpoint", request.path);
   }
-  if (!record.ok()) {
-    operation.work = LiveRun::refusal(record.error());
-  } else if (record->kind == CheckpointType::external) {
-    operation.work = LiveRun::refusal(is_export(request.path));
-  } else if (request.optimizer && !record->has_optimizer_state) {
-    operation.work = LiveRun::refusal(has_no_optimizer(request.path));
-  } else if (record->base_model != run->record.base_model) {
-    operation.work = LiveRun::refusal(bad_request(base::concat(request.path,
-                                                               " is of ",
-                                                               record->base_model,
-                                                               ", the model is of ",
-                                                               run->record.base_model)));
-  } else {
-    operation.work = [service = call.service, record = *std::move(record), request](
-                         std::shared_ptr<LiveRun> self) {
-      return run_load(service, std::move(self), record, request);
+  if (is_new && run->journal() && record.ok()) {
+    auto keeping = keep_loaded(call.service, run, *record);
+    TINKER_CO_TRY(operation.note, co_await std::move(keeping));
+  }
+  const std::string loaded = operation.note;
+  if (record.ok()) {
+    TINKER_CO_TRY(auto source, source_of(*call.service, *run, *record, loaded));
+    operation.work = [source = std::move(source), request](std::shared_ptr<LiveRun> self) {
+      return run_load(std::move(self), source, request);
     };
+  } else {
+    operation.work = LiveRun::refusal(record.error());
+    operation.is_final = true;  // later there may be a checkpoint
   }
   auto submitting = run->submit(call.service, std::move(operation));
-  TINKER_CO_TRY(auto id, co_await std::move(submitting));
-  co_return UntypedApiFuture{.request_id = std::move(id), .model_id = request.model_id};
+  auto id = co_await std::move(submitting);
+  if (is_new && !loaded.empty()) run->journal()->drop_unused(loaded);  // a repeat needs no files
+  if (!id.ok()) co_return id.error();
+  co_return UntypedApiFuture{.request_id = *std::move(id), .model_id = request.model_id};
 }
 
 /// As a new model (PROTOCOL 9.15, create-via-load).

@@ -1,5 +1,7 @@
 // `tinker serve`, killed at random moments while a client saves, overwrites and deletes, and while
-// checkpoints expire: what was acknowledged is there, whole, and nothing else is.
+// checkpoints expire: what was acknowledged is there, whole, and nothing else is. The run takes a
+// step between two saves, and each save says which one it is: a checkpoint is the last one of its
+// name that was acknowledged, or a later one, and has the weights of that moment.
 // TINKER_CRASH_KILLS says how often.
 #include <chrono>
 #include <cstdint>
@@ -9,10 +11,12 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -24,6 +28,7 @@
 #include "tinker/clock.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/types/checkpoint.h"
+#include "tinker/types/forward_backward.h"
 #include "tinker/types/model.h"
 #include "tinker/types/promise.h"
 #include "tinker/types/session.h"
@@ -95,7 +100,7 @@ class Client {
   explicit Client(std::uint16_t port) : http_(port) {}
 
   RawResponse ask(std::string_view method, const std::string& path, const std::string& body = {}) {
-    return http_.ask(method, "/api/v1/" + path, body);
+    return http_.ask(method, "/api/v1/" + path, body, "Content-Type: application/json\r\n");
   }
   /// What an operation ended with.
   RawResponse outcome(const std::string& path, const std::string& body) {
@@ -106,6 +111,19 @@ class Client {
       answer = ask("POST", "retrieve_future", R"({"request_id":")" + future->request_id + "\"}");
     } while (answer.status == 408);
     return answer;
+  }
+  /// The loss of the run's weights; with `gradients`, for a step to use. Nothing: the server died.
+  std::optional<double> loss(const std::string& run, int seq_id, bool gradients) {
+    const ForwardBackwardRequest request = {.model_id = run,
+                                            .seq_id = seq_id,
+                                            .data = {Datum::next_token({5, 9, 12, 200, 31, 7})},
+                                            .forward_only = !gradients};
+    const auto answer =
+        outcome(gradients ? "forward_backward" : "forward", wire::encode_json(request).value());
+    if (answer.status == 0) return std::nullopt;
+    const auto output = wire::decode_json<ForwardBackwardOutput>(answer.body);
+    EXPECT_TRUE(output.ok()) << answer.body;
+    return output.ok() ? std::optional(output->loss().value()) : std::nullopt;
   }
   std::string new_session() {
     const auto answer = ask("POST", "create_session", R"({"tags":[],"sdk_version":"0.36.0"})");
@@ -124,9 +142,15 @@ enum class Fate {
   expiring,  // at a moment of `expiries_`
 };
 
+/// What is known of a checkpoint.
+struct Known {
+  Fate fate = Fate::gone;
+  int number = 0;  // of the last save that was acknowledged
+};
+
 class KilledServer : public ::testing::Test {
  protected:
-  /// Saves, overwrites and deletes a few names until the server dies.
+  /// Trains, saves, overwrites and deletes a few names until the server dies.
   void work(const Served& server) {
     Client client(server.port());
     const std::string run = client.new_session() + ":train:1";
@@ -139,11 +163,11 @@ class KilledServer : public ::testing::Test {
       std::this_thread::sleep_for(life);
       server.kill();
     });
-    for (int number = 1;; ++number) {
+    for (int seq_id = 1;;) {
       const bool is_sampler = random_() % 2 == 0;
       const std::string kind = is_sampler ? "sampler_weights" : "weights";
       const std::string name = "n" + std::to_string(random_() % 3);
-      auto& fate = fates_["tinker://" + run + "/" + kind + "/" + name];
+      auto& [fate, number] = known_["tinker://" + run + "/" + kind + "/" + name];
       if (random_() % 4 == 0 && fate == Fate::there) {
         fate = Fate::unknown;
         const auto deleted =
@@ -152,15 +176,27 @@ class KilledServer : public ::testing::Test {
         ASSERT_EQ(deleted.status, 200) << deleted.body;
         fate = Fate::gone;
       } else {
+        const auto loss = client.loss(run, seq_id++, true);
+        if (!loss) return;
+        losses_.push_back(*loss);
+        const int saving = static_cast<int>(losses_.size()) - 1;
         // An overwrite that dies leaves the old one or the new one: there, in any case.
         if (fate != Fate::there) fate = Fate::unknown;
-        const auto saved =
-            client.outcome(is_sampler ? "save_weights_for_sampler" : "save_weights",
-                           R"({"model_id":")" + run + R"(","path":")" + name +
-                               R"(","overwrite":true,"seq_id":)" + std::to_string(number) + "}");
+        const auto saved = client.outcome(is_sampler ? "save_weights_for_sampler" : "save_weights",
+                                          R"({"model_id":")" + run + R"(","path":")" + name +
+                                              R"(","overwrite":true,"user_metadata":{"number":")" +
+                                              std::to_string(saving) + R"("},"seq_id":)" +
+                                              std::to_string(seq_id++) + "}");
         if (saved.status == 0) return;
         ASSERT_THAT(saved.body, ::testing::HasSubstr("tinker://"));
         fate = Fate::there;
+        number = saving;
+        const auto stepped =
+            client.outcome("optim_step",
+                           R"({"model_id":")" + run + R"(","adam_params":{"learning_rate":0.01},)" +
+                               R"("seq_id":)" + std::to_string(seq_id++) + "}");
+        if (stepped.status == 0) return;
+        ASSERT_THAT(stepped.body, ::testing::Not(::testing::HasSubstr("error")));
       }
       ++answers_;
     }
@@ -169,25 +205,31 @@ class KilledServer : public ::testing::Test {
   void let_some_expire() {
     const auto store = server::Store::open(folder_.file("data"), tinker::Clock::system());
     ASSERT_THAT(store, testing::IsOk());
-    for (auto& [path, fate] : fates_) {
-      if (fate != Fate::there || random_() % 2 == 0) continue;
+    for (auto& [path, known] : known_) {
+      if (known.fate != Fate::there || random_() % 2 == 0) continue;
       const std::chrono::milliseconds after(static_cast<int>(random_() % 800) - 200);
       const auto at = std::chrono::floor<std::chrono::microseconds>(now() + after);
       ASSERT_THAT((*store)->set_expiry(TinkerPath::parse(path).value(), at), testing::IsOk());
-      fate = Fate::expiring;
+      known.fate = Fate::expiring;
       expiries_[path] = at;
     }
   }
   [[nodiscard]] static std::chrono::system_clock::time_point now() {
     return std::chrono::system_clock::now();
   }
-  [[nodiscard]] static std::map<std::string, Fate> list(Client& client) {
+  [[nodiscard]] static std::map<std::string, Known> list(Client& client) {
     const auto answer = client.ask("GET", "checkpoints?limit=1000");
     const auto list = wire::decode_json<CheckpointsListResponse>(answer.body);
     EXPECT_TRUE(list.ok()) << answer.body;
-    std::map<std::string, Fate> out;
+    std::map<std::string, Known> out;
     if (!list.ok()) return out;
-    for (const auto& checkpoint : list->checkpoints) out[checkpoint.tinker_path] = Fate::there;
+    for (const auto& checkpoint : list->checkpoints) {
+      const auto metadata = checkpoint.user_metadata.value_or(StringMap());
+      const auto number = metadata.find("number");
+      EXPECT_NE(number, metadata.end()) << checkpoint.tinker_path;
+      out[checkpoint.tinker_path] = {
+          .fate = Fate::there, .number = number != metadata.end() ? std::stoi(number->second) : -1};
+    }
     return out;
   }
   /// Lists what there is and loads all of it that stays.
@@ -196,31 +238,34 @@ class KilledServer : public ::testing::Test {
     const auto begun = now();
     auto listed = list(client);
     const std::string session = client.new_session();
-    int number = 0;
-    for (auto& [path, fate] : listed) {
-      const auto known = fates_.find(path);
-      ASSERT_TRUE(known != fates_.end() && known->second != Fate::gone) << path;
-      if (known->second == Fate::expiring) {
+    int model = 0;
+    for (auto& [path, found] : listed) {
+      const auto known = known_.find(path);
+      ASSERT_TRUE(known != known_.end() && known->second.fate != Fate::gone) << path;
+      EXPECT_GE(found.number, known->second.number) << "an overwrite is undone: " << path;
+      if (known->second.fate == Fate::expiring) {
         EXPECT_GT(expiries_.at(path), begun) << path;
-        fate = Fate::expiring;
+        found.fate = Fate::expiring;
         continue;
       }
       const bool has_optimizer = path.find("/weights/") != std::string::npos;
       const auto loaded =
           client.outcome("load_weights",
                          R"({"session_id":")" + session + R"(","model_seq_id":)" +
-                             std::to_string(++number) + R"(,"path":")" + path +
-                             R"(","optimizer":)" + (has_optimizer ? "true" : "false") + "}");
+                             std::to_string(++model) + R"(,"path":")" + path + R"(","optimizer":)" +
+                             (has_optimizer ? "true" : "false") + "}");
       EXPECT_THAT(loaded.body, ::testing::HasSubstr("model_id")) << path;
       ASSERT_EQ(loaded.status, 200) << path;
-      client.outcome("unload_model",
-                     R"({"model_id":")" + session + ":train:" + std::to_string(number) + "\"}");
+      const std::string run = session + ":train:" + std::to_string(model);
+      EXPECT_EQ(client.loss(run, 1, false), losses_.at(static_cast<std::size_t>(found.number)))
+          << path;
+      client.outcome("unload_model", R"({"model_id":")" + run + "\"}");
     }
-    for (const auto& [path, fate] : fates_) {
-      EXPECT_TRUE(fate != Fate::there || listed.contains(path)) << "lost: " << path;
+    for (const auto& [path, known] : known_) {
+      EXPECT_TRUE(known.fate != Fate::there || listed.contains(path)) << "lost: " << path;
     }
     EXPECT_TRUE(has_no_orphans(client));
-    fates_ = std::move(listed);  // what was unknown is known now
+    known_ = std::move(listed);  // what was unknown is known now
   }
   /// Whether there are as many folders as checkpoints, at the latest when the sweeper has been
   /// there.
@@ -234,7 +279,8 @@ class KilledServer : public ::testing::Test {
   }
 
   testing::TemporaryFolder folder_;
-  std::map<std::string, Fate> fates_ = {};
+  std::map<std::string, Known> known_ = {};  // by path
+  std::vector<double> losses_ = {};          // of the weights that were saved, by number
   std::map<std::string, std::chrono::system_clock::time_point> expiries_ = {};
   std::mt19937 random_{7};
   int answers_ = 0;
@@ -242,7 +288,7 @@ class KilledServer : public ::testing::Test {
 
 TEST_F(KilledServer, KeepsWhatItAcknowledgedAndNothingElse) {
   const char* const asked = std::getenv("TINKER_CRASH_KILLS");
-  const int kills = asked != nullptr ? std::atoi(asked) : 10;
+  const int kills = asked != nullptr ? std::stoi(asked) : 10;
   for (int i = 0; i < kills && !HasFatalFailure(); ++i) {
     SCOPED_TRACE(i);
     {

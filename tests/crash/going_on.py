@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""A training run of the official SDK goes on while its server is killed and started again.
+"""Training runs of the official SDK go on while their server is killed and started again.
 
-The same run is made twice: undisturbed, and with `kill -9` at random moments. Losses, samples, and the
-bytes of the weights that both save at the end must be equal. Nothing is told to the client.
+The same runs are made twice: undisturbed, and with `kill -9` at random moments. Losses, samples with
+seeds, and the bytes of the weights that both save at the end must be equal; checkpoints that were
+acknowledged must be there. Beside them samples without seeds are drawn, all of which must be answered:
+their bits cannot be compared, since the server's seeds are of one data folder and one session. Nothing
+is told to the clients.
 
     going_on.py TINKER_COMMAND    TINKER_CRASH_KILLS: how many kills (5); TINKER_CRASH_SEED: of the moments
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -26,6 +30,7 @@ import tinker  # noqa: E402
 from tinker import types  # noqa: E402
 
 MODEL = "tiny"
+CLIENTS = 2  # at once
 STEPS_BEFORE_AN_END = 12  # also when the kills are over
 
 
@@ -108,33 +113,77 @@ def datum(step: int, row: int) -> types.Datum:
     )
 
 
-def train(url: str, steps: int | None, killer: Killer) -> dict:
-    """`steps` steps, or as long as there are kills and some more."""
-    service = tinker.ServiceClient(base_url=url)
-    trainer = service.create_lora_training_client(MODEL, rank=4, seed=7)
-    losses, samples = [], []
-    step = rest = 0
-    while (step < steps) if steps is not None else (rest < STEPS_BEFORE_AN_END):
-        rest += killer.is_over.is_set()
-        gradients = trainer.forward_backward([datum(step, row) for row in range(3)], "cross_entropy")
+class Client:
+    """A run of a client of its own."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.url, self.number = url, number
+        self.service = tinker.ServiceClient(base_url=url)
+        self.trainer = self.service.create_lora_training_client(MODEL, rank=4, seed=7 + number)
+        self.steps = 0
+        self.losses, self.samples = [], []
+        self.paths = {}  # of acknowledged checkpoints, by name
+
+    def train(self, steps: int | None, killer: Killer) -> None:
+        """`steps` steps, or as long as there are kills and some more."""
+        rest = 0
+        while (self.steps < steps) if steps is not None else (rest < STEPS_BEFORE_AN_END):
+            rest += killer.is_over.is_set()
+            self.step(self.steps)
+            self.steps += 1
+            killer.progress.set()
+
+    def step(self, step: int) -> None:
+        trainer = self.trainer
+        data = [datum(step + 100 * self.number, row) for row in range(3)]
+        gradients = trainer.forward_backward(data, "cross_entropy")
         update = trainer.optim_step(types.AdamParams(learning_rate=1e-2))
-        losses.append([list(output["logprobs"].data) for output in gradients.result().loss_fn_outputs])
+        self.losses.append([list(output["logprobs"].data) for output in gradients.result().loss_fn_outputs])
         update.result()
         if step % 4 == 1:
-            trainer.save_state("latest", overwrite=True).result()
+            self.save("latest", overwrite=True)
         if step % 10 == 7:
-            trainer.save_state(f"step-{step}").result()
+            self.save(f"step-{step}")
+        if step % 9 == 6:  # it is replaced soon
+            trainer.load_state_with_optimizer(self.paths["latest"]).result()
         if step % 5 == 3:
             sampler = trainer.save_weights_and_get_sampling_client()
-            answer = sampler.sample(
-                types.ModelInput.from_ints([5, 9, 12]), 2,
-                types.SamplingParams(max_tokens=8, seed=step, stop=[]),
-            ).result()  # fmt: skip
-            samples.append([list(sequence.tokens) for sequence in answer.sequences])
-        step += 1
-        killer.progress.set()
-    path = trainer.save_state("end").result().path
-    return {"steps": step, "losses": losses, "samples": samples, "path": path}
+            params = types.SamplingParams(max_tokens=8, seed=step, stop=[])
+            answer = sampler.sample(types.ModelInput.from_ints([5, 9, 12]), 2, params).result()
+            self.samples.append([list(sequence.tokens) for sequence in answer.sequences])
+
+    def save(self, name: str, overwrite: bool = False) -> None:
+        self.paths[name] = self.trainer.save_state(name, overwrite=overwrite).result().path
+
+    def check_checkpoints(self) -> None:
+        """All that were acknowledged are listed, and load."""
+        rest = tinker.RestClient(base_url=self.url)
+        listed = rest.list_checkpoints(self.trainer.model_id).result().checkpoints
+        if {checkpoint.tinker_path for checkpoint in listed} != set(self.paths.values()):
+            raise SystemExit(f"acknowledged: {self.paths}\nlisted: {listed}")
+        for path in self.paths.values():
+            self.service.create_training_client_from_state(path)
+
+
+class Sampling(threading.Thread):
+    """Samples without seeds, until it is told to stop. Each is answered."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+        self.is_over = threading.Event()
+        self.answers = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            sampler = tinker.ServiceClient(base_url=self.url).create_sampling_client(base_model=MODEL)
+            prompt, params = types.ModelInput.from_ints([5, 9, 12]), types.SamplingParams(max_tokens=8)
+            while not self.is_over.is_set():
+                waiting = [sampler.sample(prompt, 2, params) for _ in range(4)]
+                self.answers += sum(len(one.result().sequences) == 2 for one in waiting)
+        except BaseException as error:  # noqa: BLE001
+            self.error = error
 
 
 def weights(folder: pathlib.Path) -> list[bytes]:
@@ -143,22 +192,47 @@ def weights(folder: pathlib.Path) -> list[bytes]:
     return [(newest / name).read_bytes() for name in ("adapter_model.safetensors", "optimizer.safetensors")]
 
 
-def run(command: str, folder: pathlib.Path, kills: int, seed: int, steps: int | None) -> tuple[dict, list[bytes]]:
+def run(
+    command: str, folder: pathlib.Path, kills: int, seed: int, steps: list[int | None]
+) -> tuple[list[Client], list[list[bytes]]]:
+    """One client for each of `steps`, all at once; and the weights at the end."""
     folder.mkdir()
     server = Server(command, folder)
     killer = Killer(server, kills, seed)
+    url = f"http://127.0.0.1:{server.port}"
+    sampling = Sampling(url)
     try:
         killer.start()
-        result = train(f"http://127.0.0.1:{server.port}", steps, killer)
+        sampling.start()
+        clients = [Client(url, number) for number in range(len(steps))]
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            for done in [pool.submit(client.train, count, killer) for client, count in zip(clients, steps, strict=True)]:
+                done.result()
         killer.join()
-        if killer.error:
-            raise killer.error
-        return result, weights(folder)
+        sampling.is_over.set()
+        sampling.join()
+        if killer.error or sampling.error:
+            raise killer.error or sampling.error
+        if not sampling.answers:
+            raise RuntimeError("no sample was answered")
+        ends = []
+        for client in clients:
+            client.save("end")
+            ends.append(weights(folder))
+        for client in clients:
+            client.check_checkpoints()
+        return clients, ends
     except BaseException:
         sys.stderr.write((folder / "server.log").read_text()[-4000:])
         raise
     finally:
         server.close()
+
+
+def compare(what: str, disturbed: list, calm: list) -> None:
+    for i, (one, other) in enumerate(zip(disturbed, calm, strict=True)):
+        if one != other:
+            raise SystemExit(f"{what} {i} differ:\n{json.dumps(one)}\n{json.dumps(other)}")
 
 
 def main() -> None:
@@ -168,13 +242,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         began = time.monotonic()
-        disturbed, its_weights = run(sys.argv[1], root / "disturbed", kills, seed, None)
-        print(f"{disturbed['steps']} steps in {time.monotonic() - began:.1f} s", flush=True)
-        calm, calm_weights = run(sys.argv[1], root / "calm", 0, seed, disturbed["steps"])
-        for what in ("losses", "samples"):
-            for i, (one, other) in enumerate(zip(disturbed[what], calm[what], strict=True)):
-                if one != other:
-                    raise SystemExit(f"{what} {i} differ:\n{json.dumps(one)}\n{json.dumps(other)}")
+        disturbed, its_weights = run(sys.argv[1], root / "disturbed", kills, seed, [None] * CLIENTS)
+        steps = [client.steps for client in disturbed]
+        print(f"{steps} steps in {time.monotonic() - began:.1f} s", flush=True)
+        calm, calm_weights = run(sys.argv[1], root / "calm", 0, seed, steps)
+        for its, calm_one in zip(disturbed, calm, strict=True):
+            compare("losses", its.losses, calm_one.losses)
+            compare("samples", its.samples, calm_one.samples)
         if its_weights != calm_weights:
             raise SystemExit("the weights at the end differ")
     print("equal in every bit")

@@ -40,6 +40,7 @@ class Server:
         command = [COMMAND, "serve", *MODEL, "--json", "--port", "0", "--threads", "1", *map(str, arguments)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKER_")}
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        self.first = None
         self.ready = self.event("ready")
         self.address = urllib.parse.urlsplit(self.ready["url"]).netloc
 
@@ -54,6 +55,7 @@ class Server:
         """The next event of that kind that has `text`."""
         for line in self.process.stdout:
             event = json.loads(line)
+            self.first = self.first or event
             if event["event"] == kind and text in event.get("message", ""):
                 return event
         raise AssertionError(f"no {kind} with {text!r}; the server said: {self.process.stderr.read()}")
@@ -171,6 +173,22 @@ class Options(Serve):
     def test_an_adapter_that_is_not_there_is_refused(self):
         self.assertIn("nowhere/adapter_config.json", self.refused("--adapter", "mine=nowhere"))
         self.assertIn("--adapter: expected NAME=VALUE, found 'mine'", self.refused("--adapter", "mine"))
+
+    def test_runs_of_a_data_folder_have_journals_unless_told_otherwise(self):
+        for options, is_durable in (((), True), (("--durable",), True), (("--no-durable",), False)):
+            with self.subTest(options=options):
+                data = self.folder / "-".join(("data", *options))
+                self.assertIn("model_id", self.start("--data-dir", data, *options).new_run())
+                self.assertEqual(len(list(data.glob("journal/*/train-1/log"))), int(is_durable))
+
+    def test_ready_is_the_first_event_also_where_runs_go_on(self):
+        first = self.start("--data-dir", self.folder / "data")
+        run = first.new_run()["model_id"]
+        first.process.kill()
+        first.process.wait()
+        second = self.start("--data-dir", self.folder / "data")
+        self.assertEqual(second.first, second.ready)
+        self.assertIn(run, second.event("log", "goes on")["message"])
 
     def test_a_unix_socket_answers_instead_of_a_port(self):
         path = self.folder / "socket"

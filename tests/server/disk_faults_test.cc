@@ -1,6 +1,8 @@
 // A disk that fails the server: read-only, full, with files that somebody cut short.
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -119,11 +121,20 @@ class FullDurableDisk : public FailingDisk {
   static TrainingClient new_seeded_run(const ServiceClient& service) {
     return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
   }
-  [[nodiscard]] std::uintmax_t log_bytes(const TrainingClient& trainer) const {
+  [[nodiscard]] std::filesystem::path log_of(const TrainingClient& trainer) const {
     const std::string& id = trainer.model_id();
-    const auto folder = folder_.path("data/journal/" + id.substr(0, id.find(':')));
-    return std::filesystem::file_size(std::filesystem::path(folder) /
-                                      ("train-" + id.substr(id.rfind(':') + 1)) / "log");
+    const std::filesystem::path folder = folder_.path("data/journal/" + id.substr(0, id.find(':')));
+    return folder / ("train-" + id.substr(id.rfind(':') + 1)) / "log";
+  }
+  [[nodiscard]] std::uintmax_t log_bytes(const TrainingClient& trainer) const {
+    return std::filesystem::file_size(log_of(trainer));
+  }
+  /// What the log says of the state that it begins with.
+  [[nodiscard]] std::string state_of(const TrainingClient& trainer) const {
+    std::ifstream file(log_of(trainer), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    const auto from = text.find("snapshot-");
+    return from == std::string::npos ? std::string() : text.substr(from, 16);
   }
   static testing::RawResponse ask(const LocalServer& server,
                                   std::string_view method,
@@ -192,6 +203,34 @@ TEST_F(FullDurableDisk, HandsOutNoSaveThatItMightDoAgain) {
               IsError(ErrorCode::deadline_exceeded, ::testing::_));
   full.reset();
   EXPECT_THAT(saving.get(), IsOk());
+}
+
+TEST_F(FullDurableDisk, KeepsASamplerWhoseWeightsItCouldNotWriteAtFirst) {
+  auto durable = options();
+  durable.durable = true;
+  durable.snapshot_steps = 1;
+  std::optional<LocalServer> server = LocalServer::start(durable).value();
+  const auto trainer = new_run(connect(*server));
+  train_short(trainer);
+  const auto sample = [](const SamplingClient& sampler) {
+    return sampler.sample(ModelInput::from_tokens({5, 9}), {.max_tokens = 6, .seed = 7}).get();
+  };
+  std::optional<FullDisk> full(std::in_place, 256U << 10U);  // for a log, but not for an adapter
+
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  const auto before = sample(sampler).value().sequences.at(0).tokens;
+  train_short(trainer);
+  full.reset();
+  const auto state = state_of(trainer);
+  while (state_of(trainer) == state) train_short(trainer);  // until the log is cut
+  durable.port = server->port();
+  ASSERT_THAT(server->stop(), IsOk());
+  server.reset();
+  server = LocalServer::start(durable).value();
+
+  const auto after = sample(sampler);
+  ASSERT_THAT(after, IsOk());
+  EXPECT_EQ(after->sequences.at(0).tokens, before);
 }
 
 TEST_F(FailingDisk, ThatIsFullFailsASaveAndNothingElse) {

@@ -1,7 +1,9 @@
 // A durable server that is started again on its data folder: the clients of its first life go on.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -28,6 +30,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsError;
 using testing::IsOk;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 class DurableServer : public ::testing::Test {
@@ -210,6 +213,67 @@ TEST_F(DurableServer, RefusesNumbersOfSamplesThatItCannotJournal) {
             410);
 }
 
+TEST_F(DurableServer, TellsBatchedPollersOfEverySamplerWhatWasLost) {
+  const auto service = connect();
+  std::vector<std::string> ids;
+  const auto use = [&] {
+    const auto sampler = service.create_sampling_client({.base_model = "tiny"}).get().value();
+    const auto& id = ids.emplace_back(sampler.sampling_session_id());
+    const auto accepted =
+        post("asample",
+             R"({"sampling_session_id":")" + id +
+                 R"(","seq_id":0,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                 R"("sampling_params":{"max_tokens":1}})");
+    ASSERT_EQ(accepted.status, 200) << accepted.body;
+  };
+  for (int i = 0; i < 40; ++i) use();
+
+  start_again();
+
+  for (const auto& id : {ids.front(), ids.back()}) {
+    const auto polled = post("retrieve_futures",
+                             R"({"target":{"type":"sampling_session","sampling_session_id":")" +
+                                 id + R"(","cloned_sampler_id":0},"prev_cursor":0})");
+    EXPECT_THAT(polled.body, HasSubstr("\"" + id + ":0\"")) << polled.status;
+  }
+}
+
+TEST_F(DurableServer, DrawsASampleWithoutASeedAgainAsItWas) {
+  const auto sampler = connect().create_sampling_client({.base_model = "tiny"}).get().value();
+  const auto draw = [&](int number) {
+    const auto accepted =
+        post("asample",
+             R"({"sampling_session_id":")" + sampler.sampling_session_id() +
+                 base::concat(R"(","seq_id":)", number) +
+                 R"(,"prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)" +
+                 R"("num_samples":2,"sampling_params":{"max_tokens":8}})");
+    const auto id = wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id;
+    return outcome(id);
+  };
+  const auto first = draw(0);
+  const auto second = draw(1);
+  ASSERT_THAT(first, HasSubstr("tokens"));
+  ASSERT_NE(first, second);
+
+  start_again();
+
+  EXPECT_EQ(draw(1), second);
+  EXPECT_EQ(draw(0), first);
+}
+
+TEST_F(DurableServer, BeginsARunWithoutASeedAgainAsItWas) {
+  const auto trainer = connect().create_lora_training_client("tiny", {.rank = 4}).get().value();
+  const auto loss = [&] {
+    return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
+  };
+  train(trainer, 2);
+  const double before = loss();
+
+  start_again();
+
+  EXPECT_EQ(loss(), before);
+}
+
 TEST_F(DurableServer, RefusesAgainAForwardThatAskedForGradients) {  // PROTOCOL 10.17
   const auto trainer = new_run(connect());
   const ForwardBackwardRequest request = {
@@ -315,6 +379,94 @@ TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunBeganWith) {
   EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
 }
 
+TEST_F(DurableServer, DoesNotNeedTheCheckpointThatARunLoaded) {
+  const auto expected = undisturbed(3);
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  train(trainer, 2);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+  const auto first = train(trainer, 1);
+  ASSERT_THAT(service.create_rest_client().delete_checkpoint_from_tinker_path(path).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(first.at(0), expected.at(1));
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, LoadsWhatACheckpointWasBeforeItWasReplaced) {
+  const auto expected = undisturbed(3);
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  train(trainer, 2);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(1));
+  ASSERT_THAT(trainer.save_state("one", {.overwrite = true}).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, DoesNotLoadWhatWasNotThereAtFirst) {
+  const auto expected = undisturbed(3);
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path + "-more";
+  train(trainer, 1);
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("one-more")));
+  ASSERT_THAT(trainer.save_state("one-more").get(), IsOk());
+  ASSERT_THAT(trainer.load_state_with_optimizer(path).get(), IsOk());
+
+  start_again();
+
+  EXPECT_EQ(train(trainer, 1).at(0), expected.at(2));
+}
+
+TEST_F(DurableServer, KeepsTheFilesOfALoadUntilItsRunHasAState) {
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  const auto path = trainer.save_state("one").get().value().path;
+  const auto loaded = [&] {
+    std::set<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(log().parent_path())) {
+      if (const auto name = entry.path().filename().string(); name.starts_with("loaded-"))
+        out.insert(name);
+    }
+    return out;
+  };
+  const auto load = [&](std::int64_t seq_id) {
+    return post("load_weights",
+                base::concat(R"({"model_id":")",
+                             trainer.model_id(),
+                             R"(","path":")",
+                             path,
+                             R"(","optimizer":true,"seq_id":)",
+                             seq_id,
+                             "}"));
+  };
+
+  const auto accepted = load(4);
+  ASSERT_THAT(accepted.body, HasSubstr(":4"));
+  EXPECT_EQ(load(4).body, accepted.body);
+  for (int i = 5; !loaded().empty() && i < 500; ++i) {  // states are written in their own time
+    const auto stepped = post(
+        "optim_step",
+        base::concat(
+            R"({"model_id":")", trainer.model_id(), R"(","adam_params":{},"seq_id":)", i, "}"));
+    ASSERT_EQ(stepped.status, 200) << stepped.body;
+    ASSERT_THAT(outcome(base::concat(trainer.model_id(), ":", i)), Not(HasSubstr("error")));
+  }
+  EXPECT_THAT(loaded(), IsEmpty());  // those of the repeat, too
+  EXPECT_THAT(state_named_by(log()), HasSubstr("snapshot-"));
+}
+
 TEST_F(DurableServer, DoesNotMakeACheckpointTwice) {
   const auto service = connect();
   const auto trainer = new_run(service);
@@ -359,6 +511,90 @@ TEST_F(DurableServer, FailsTheRunWhoseLogIsDamaged) {
   EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
               IsError(ErrorCode::request_failed, HasSubstr("damaged at byte 8")));
   EXPECT_THAT(train(new_run(service), 1), ::testing::SizeIs(1));
+}
+
+TEST_F(DurableServer, KeepsADamagedLogWhenItsRunIsMadeAgain) {
+  const auto trainer = new_run(connect());
+  train(trainer, 1);
+  ASSERT_THAT(server_->stop(), IsOk());
+  const auto file = log();
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(9).put('\x55');
+  const auto bytes = std::filesystem::file_size(file);
+  start();
+
+  const std::string& id = trainer.model_id();
+  const auto made =
+      post("create_model",
+           R"({"session_id":")" + id.substr(0, id.find(':')) + R"(","model_seq_id":)" +
+               id.substr(id.rfind(':') + 1) + R"(,"base_model":"tiny","lora_config":{"rank":4}})");
+
+  ASSERT_EQ(made.status, 200) << made.body;
+  EXPECT_THAT(outcome(wire::decode_json<UntypedApiFuture>(made.body).value().request_id),
+              HasSubstr("damaged at byte 8"));
+  EXPECT_EQ(std::filesystem::file_size(file), bytes);
+}
+
+TEST_F(DurableServer, FailsTheRunsOfASessionWhoseLogIsDamaged) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  ASSERT_THAT(service.create_custom_loss(log_likelihood(1.0)).get(), IsOk());
+  ASSERT_THAT(server_->stop(), IsOk());
+  const auto file = log().parent_path().parent_path() / "session";
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(9).put('\x55');
+
+  start();
+
+  EXPECT_THAT(trainer.forward(batch(), LossFn::cross_entropy).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("session: damaged at byte 8")));
+}
+
+TEST_F(DurableServer, AnswersRepeatsOfAnUnload) {
+  const auto trainer = new_run(connect());
+  const auto unload = [&] {
+    const auto answer = post("unload_model", R"({"model_id":")" + trainer.model_id() + "\"}");
+    const auto accepted = wire::decode_json<UntypedApiFuture>(answer.body);
+    return accepted.ok() ? accepted->request_id : answer.body;
+  };
+  std::vector<std::future<std::string>> at_once;
+  for (int i = 0; i < 8; ++i) at_once.push_back(std::async(std::launch::async, unload));
+  std::set<std::string> ids;
+  for (auto& each : at_once) ids.insert(each.get());
+  ASSERT_THAT(ids, ::testing::SizeIs(1));
+  EXPECT_THAT(outcome(*ids.begin()), HasSubstr("model_id"));
+
+  start_again();
+
+  EXPECT_THAT(outcome(unload()), HasSubstr("model_id"));
+  EXPECT_THAT(post("unload_model", R"({"model_id":"other:train:1"})").status, 404);
+}
+
+TEST_F(DurableServer, AnswersHeldPollsWhenItStops) {
+  const auto trainer = new_run(connect());
+  const ForwardBackwardRequest early = {
+      .model_id = trainer.model_id(), .seq_id = 2, .data = batch()};  // waits for the first
+  ASSERT_EQ(post("forward_backward", wire::encode_json(early).value()).status, 200);
+  auto polled = std::async(std::launch::async, [&] {
+    return post("retrieve_future", R"({"request_id":")" + trainer.model_id() + R"(:2"})");
+  });
+  ASSERT_EQ(polled.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_THAT(server_->stop(std::chrono::minutes(1)), IsOk());
+
+  EXPECT_EQ(polled.get().status, 408);  // it may ask the next life
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
+TEST_F(DurableServer, RefusesRequestsThatAreTooLongForAJournal) {
+  LocalServerOptions options = options_;
+  options.data_dir = folder_.path("other");
+  options.limits.training_bytes = std::size_t{1} << 32U;
+
+  EXPECT_THAT(
+      LocalServer::start(options),
+      IsError(ErrorCode::invalid_argument, HasSubstr("training_bytes: expected at most 4095MiB")));
+  options.durable = false;
+  EXPECT_THAT(LocalServer::start(options), IsOk());
 }
 
 TEST_F(DurableServer, RemovesTheJournalWithTheSession) {

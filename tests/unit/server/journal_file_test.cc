@@ -133,7 +133,27 @@ TEST_F(JournalFileTest, PutsOtherRecordsInThePlaceOfThoseItHas) {
   auto file = JournalFile::create(path(), std::array{request(9, "new")}).value();
   ASSERT_THAT(file.append(std::array{request(10, "")}), IsOk());
 
-  EXPECT_THAT(numbers(file.read().value()), ElementsAre(9, 10));
+  EXPECT_THAT(numbers(open().value().records), ElementsAre(9, 10));
+}
+
+TEST_F(JournalFileTest, KeepsSomeOfItsRecordsBehindOthers) {
+  const auto before = make(4);
+  const auto keep = [](const JournalRecord& record) { return record.number > 2; };
+
+  auto file = before.rewrite(std::array{request(9, "new")}, keep).value();
+  ASSERT_THAT(file.append(std::array{request(10, "")}), IsOk());
+
+  EXPECT_THAT(numbers(open().value().records), ElementsAre(9, 3, 4, 10));
+}
+
+TEST_F(JournalFileTest, HasRecordsThatAreLongerThanWhatIsReadAtOnce) {
+  const std::string body(std::size_t{3} << 20U, 'x');
+  JournalFile::create(path(), std::array{request(1, body), request(2, "short")}).value();
+
+  const auto records = open().value().records;
+
+  ASSERT_THAT(numbers(records), ElementsAre(1, 2));
+  EXPECT_EQ(records.at(0).content(), body);
 }
 
 TEST_F(JournalFileTest, MayBeEmpty) {
