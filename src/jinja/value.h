@@ -1,0 +1,218 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tinker/result.h"
+
+namespace tinker::jinja {
+
+class Dict;
+class Value;
+struct Callable;
+struct LoopState;
+
+using List = std::vector<Value>;
+
+/// A value of a template: what Python's would be. Strings, lists and dicts are shared and never
+/// change; namespaces do.
+///
+/// Thread-compatible.
+class Value {
+ public:
+  enum class Kind : std::uint8_t {
+    undefined,
+    none,
+    boolean,
+    integer,
+    real,
+    string,
+    list,
+    tuple,
+    dict,
+    name_space,
+    callable,
+    loop,
+    generator,
+  };
+
+  Value() noexcept : data_(None()) {}
+  // NOLINTBEGIN(google-explicit-constructor): literals become values.
+  Value(bool value) noexcept : data_(value) {}
+  Value(std::int64_t value) noexcept : data_(value) {}
+  Value(double value) noexcept : data_(value) {}
+  Value(std::string text) : data_(Text{std::make_shared<const std::string>(std::move(text))}) {}
+  Value(std::string_view text) : Value(std::string(text)) {}
+  Value(const char* text) : Value(std::string(text)) {}
+  Value(List items) : data_(Items{std::make_shared<const List>(std::move(items))}) {}
+  Value(Dict items);
+  // NOLINTEND(google-explicit-constructor)
+
+  /// What a name stands for that nothing defines. `why` is the message of what cannot go on with
+  /// it.
+  static Value undefined(std::string why);
+  static Value tuple(List items);
+  /// Text that `safe` marked: other text that joins it is escaped.
+  static Value markup(std::string text);
+  static Value text_like(const Value& model, std::string text);
+  static Value name_space(Dict items);
+  static Value callable(Callable what);
+  static Value loop(std::shared_ptr<LoopState> state);
+  /// Elements that are made when somebody goes through them, and only once.
+  static Value generator(std::function<Result<List>()> make);
+
+  [[nodiscard]] Kind kind() const noexcept { return static_cast<Kind>(data_.index()); }
+  [[nodiscard]] bool is(Kind kind) const noexcept { return this->kind() == kind; }
+  [[nodiscard]] bool is_none() const noexcept { return is(Kind::none); }
+  [[nodiscard]] bool is_undefined() const noexcept { return is(Kind::undefined); }
+  [[nodiscard]] bool is_string() const noexcept { return is(Kind::string); }
+  [[nodiscard]] bool is_dict() const noexcept { return is(Kind::dict); }
+  [[nodiscard]] bool is_sequence() const noexcept { return is(Kind::list) || is(Kind::tuple); }
+  /// An integer or a boolean, which is one in Python.
+  [[nodiscard]] bool is_integral() const noexcept { return is(Kind::integer) || is(Kind::boolean); }
+  [[nodiscard]] bool is_number() const noexcept { return is_integral() || is(Kind::real); }
+  [[nodiscard]] bool is_markup() const noexcept;
+  /// "str", "int" and so on, as Python names them.
+  [[nodiscard]] std::string_view type_name() const noexcept;
+
+  // Each requires the kind it names.
+  [[nodiscard]] const std::string& why() const { return *std::get<Undefined>(data_).why; }
+  [[nodiscard]] std::int64_t integral() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] const std::string& text() const { return *std::get<Text>(data_).text; }
+  [[nodiscard]] const List& items() const;  ///< Of a list or a tuple.
+  [[nodiscard]] const Dict& dict() const;
+  [[nodiscard]] Dict& name_space() const;
+  [[nodiscard]] const Callable& callable() const { return *std::get<Code>(data_).callable; }
+  [[nodiscard]] const std::shared_ptr<LoopState>& loop() const {
+    return std::get<Looping>(data_).state;
+  }
+  /// The elements of a generator; none the second time.
+  [[nodiscard]] Result<List> generate() const;
+  /// Whether both are the same object.
+  [[nodiscard]] bool is_same(const Value& other) const;
+
+  [[nodiscard]] bool truth() const;
+
+ private:
+  struct Undefined {
+    std::shared_ptr<const std::string> why;
+  };
+  struct None {};
+  struct Text {
+    std::shared_ptr<const std::string> text;
+    bool is_safe = false;
+  };
+  struct Items {
+    std::shared_ptr<const List> items;
+  };
+  struct TupleItems {
+    std::shared_ptr<const List> items;
+  };
+  struct Mapping {
+    std::shared_ptr<const Dict> items;
+  };
+  struct Names {
+    std::shared_ptr<Dict> items;
+  };
+  struct Code {
+    std::shared_ptr<const Callable> callable;
+  };
+  struct Looping {
+    std::shared_ptr<LoopState> state;
+  };
+  struct Generator {
+    std::function<Result<List>()> make;
+    bool is_spent = false;
+  };
+  struct Generated {
+    std::shared_ptr<Generator> generator;
+  };
+  using Data = std::variant<Undefined,
+                            None,
+                            bool,
+                            std::int64_t,
+                            double,
+                            Text,
+                            Items,
+                            TupleItems,
+                            Mapping,
+                            Names,
+                            Code,
+                            Looping,
+                            Generated>;
+
+  explicit Value(Data data) : data_(std::move(data)) {}
+
+  Data data_;
+};
+
+/// Keys and values in the order in which the keys came.
+///
+/// Thread-compatible.
+class Dict {
+ public:
+  using Entry = std::pair<Value, Value>;
+
+  [[nodiscard]] const Value* find(const Value& key) const;
+  [[nodiscard]] const Value* member(std::string_view key) const;
+  void set(Value key, Value value);
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return entries_.end(); }
+
+ private:
+  /// As many as there are where there is none.
+  [[nodiscard]] std::size_t place_of(const Value& key) const;
+  [[nodiscard]] std::size_t place_of(std::string_view key) const;
+
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, std::size_t> places_;  // of the keys that are strings, if many
+};
+
+/// What a call brings.
+struct Arguments {
+  List positional = {};
+  std::vector<std::pair<std::string, Value>> named = {};
+
+  /// Takes the argument at `place` or of that name away; nothing if there is none.
+  std::optional<Value> take(std::size_t place, std::string_view name);
+  /// Fails if an argument is left that `take` has not found: one of `count` places or by name.
+  [[nodiscard]] Result<void> expect_no_more(std::string_view callee, std::size_t count) const;
+};
+
+/// A macro, a method of a value, or a function that the template was given.
+struct Callable {
+  std::string name = {};
+  std::function<Result<Value>(Arguments)> call = {};
+};
+
+/// Python's `==`.
+[[nodiscard]] bool equal(const Value& a, const Value& b);
+/// Python's `<`; fails for what has no order.
+[[nodiscard]] Result<bool> less(const Value& a, const Value& b);
+/// Python's `str()`: what the template prints.
+[[nodiscard]] std::string to_text(const Value& value);
+/// Python's `repr()`.
+[[nodiscard]] std::string to_repr(const Value& value);
+/// Python's `repr()` of a float: the shortest digits that read back as the same number.
+[[nodiscard]] std::string real_text(double value);
+/// What a loop over the value meets; fails for what has no elements.
+[[nodiscard]] Result<List> elements(const Value& value);
+/// As HTML has it.
+[[nodiscard]] std::string escape_html(std::string_view text);
+
+[[nodiscard]] Error template_error(std::string message);
+
+}  // namespace tinker::jinja
