@@ -47,7 +47,7 @@ Result<std::string> to_json(const Value& value, const JsonStyle& style);
 
 // ---- functions.cc
 /// What every template may call, or nothing.
-std::optional<Value> global(std::string_view name, const RenderOptions& options);
+std::optional<Value> global(std::string_view name, Interpreter& interpreter);
 /// `datetime.strftime` in English.
 Result<std::string> format_time(std::string_view format, std::chrono::sys_seconds time);
 

@@ -64,7 +64,7 @@ Result<Value> Interpreter::evaluate_name(const Expression& expression) {
   }
   const std::string& name = syntax_.names[expression.name];
   if (const Value* const found = variables_.member(name)) return *found;
-  if (auto found = global(name, options_)) return *std::move(found);
+  if (auto found = global(name, *this)) return *std::move(found);
   return Value::undefined(base::concat("'", name, "' is undefined"));
 }
 
@@ -85,9 +85,8 @@ Result<Value> Interpreter::evaluate_dict(const Expression& expression) {
     TINKER_TRY(Value key, evaluate(*expression.parts[i]));
     TINKER_TRY(Value value, evaluate(*expression.parts[i + 1]));
     if (key.is(Value::Kind::list) || key.is_dict()) {
-      return located(
-          expression.position,
-          template_error(base::concat("a ", key.type_name(), " cannot be the key of a dict")));
+      return located(expression.position,
+                     template_error(base::concat(described(key), " cannot be the key of a dict")));
     }
     out.set(std::move(key), std::move(value));
   }
@@ -125,7 +124,7 @@ Result<Arguments> Interpreter::evaluate_arguments(const CallArguments& arguments
     TINKER_TRY(const Value more, evaluate(*arguments.more_named));
     if (!more.is_dict()) {
       return located(arguments.more_named->position,
-                     template_error(base::concat("'**' wants a dict, found a ", more.type_name())));
+                     template_error(base::concat("'**' wants a dict, found ", described(more))));
     }
     for (const auto& [name, value] : more.dict()) out.named.emplace_back(to_text(name), value);
   }
@@ -151,10 +150,10 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression) {
   if (callee.is(Value::Kind::loop) && !callee.loop()->recursion.is_none()) {
     return call(callee.loop()->recursion);
   }
-  return located(expression.position,
-                 template_error(callee.is_undefined()
-                                    ? callee.why()
-                                    : base::concat("a ", callee.type_name(), " cannot be called")));
+  return located(
+      expression.position,
+      template_error(callee.is_undefined() ? callee.why()
+                                           : base::concat(described(callee), " cannot be called")));
 }
 
 Result<Value> Interpreter::evaluate_filter(const Expression& expression) {

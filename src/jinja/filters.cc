@@ -256,7 +256,7 @@ Result<Value> abs_filter(Interpreter&, const Value& subject, Arguments arguments
   TINKER_TRY(arguments.expect_no_more("abs", 0));
   if (subject.is(Kind::real)) return Value(std::abs(subject.number()));
   if (!subject.is_integral()) {
-    return template_error(base::concat("abs: expected a number, found a ", subject.type_name()));
+    return template_error(base::concat("abs: expected a number, found ", described(subject)));
   }
   return subject.integral() < 0 ? unary("-", subject) : Result<Value>(subject);
 }
@@ -314,7 +314,7 @@ Result<Value> round_filter(Interpreter&, const Value& subject, Arguments argumen
   const std::string method = to_text(options.value(1, "method").value_or(Value("common")));
   TINKER_TRY(options.done());
   if (!subject.is_number()) {
-    return template_error(base::concat("round: expected a number, found a ", subject.type_name()));
+    return template_error(base::concat("round: expected a number, found ", described(subject)));
   }
   const double number = subject.number();
   const double scale = std::pow(10.0, static_cast<double>(digits));
@@ -333,7 +333,8 @@ Result<Value> round_filter(Interpreter&, const Value& subject, Arguments argumen
 // ---- sequences ----------------------------------------------------------------------------------
 
 Value generated(List items) {
-  return Value::generator([items = std::move(items)]() -> Result<List> { return items; });
+  const std::size_t depth = Value(items).depth();
+  return Value::generator([items = std::move(items)]() -> Result<List> { return items; }, depth);
 }
 
 Result<Value> length_filter(Interpreter&, const Value& subject, Arguments arguments) {
@@ -343,7 +344,7 @@ Result<Value> length_filter(Interpreter&, const Value& subject, Arguments argume
   if (subject.is_sequence()) return as_value(subject.items().size());
   if (subject.is_dict()) return as_value(subject.dict().size());
   if (subject.is_undefined()) return as_value(0);
-  return template_error(base::concat("a ", subject.type_name(), " has no length"));
+  return template_error(base::concat(described(subject), " has no length"));
 }
 
 Result<Value> default_filter(Interpreter&, const Value& subject, Arguments arguments) {
@@ -389,7 +390,7 @@ Result<Value> items_filter(Interpreter&, const Value& subject, Arguments argumen
   TINKER_TRY(arguments.expect_no_more("items", 0));
   if (subject.is_undefined()) return generated({});
   if (!subject.is_dict()) {
-    return template_error(base::concat("items: expected a dict, found a ", subject.type_name()));
+    return template_error(base::concat("items: expected a dict, found ", described(subject)));
   }
   TINKER_TRY(const Value items, call_method(subject, "items", {}));
   return generated(items.items());
@@ -449,7 +450,7 @@ Result<Value> dict_sort_filter(Interpreter&, const Value& subject, Arguments arg
   const bool is_reverse = options.flag(2, "reverse", false);
   TINKER_TRY(options.done());
   if (!subject.is_dict()) {
-    return template_error(base::concat("dictsort: expected a dict, found a ", subject.type_name()));
+    return template_error(base::concat("dictsort: expected a dict, found ", described(subject)));
   }
   if (by != "key" && by != "value") {
     return template_error(base::concat("dictsort: expected key or value, found ", by));
@@ -621,24 +622,28 @@ Result<Value> map_filter(Interpreter& interpreter, const Value& subject, Argumen
     const auto fallback = options.value(1, "default");
     TINKER_TRY(options.done());
     if (!attribute) return template_error("map: expected a filter or an attribute");
-    return Value::generator([=, &interpreter]() -> Result<List> {
-      TINKER_TRY(auto items, late_elements(interpreter, subject));
-      for (Value& one : items) {
-        TINKER_TRY(one, follow(one, *attribute));
-        if (one.is_undefined() && fallback) one = *fallback;
-      }
-      return items;
-    });
+    return Value::generator(
+        [=, &interpreter]() -> Result<List> {
+          TINKER_TRY(auto items, late_elements(interpreter, subject));
+          for (Value& one : items) {
+            TINKER_TRY(one, follow(one, *attribute));
+            if (one.is_undefined() && fallback) one = *fallback;
+          }
+          return items;
+        },
+        subject.depth());
   }
   const std::string name = to_text(arguments.positional.front());
   arguments.positional.erase(arguments.positional.begin());
-  return Value::generator([=, &interpreter]() -> Result<List> {
-    TINKER_TRY(auto items, late_elements(interpreter, subject));
-    for (Value& one : items) {
-      TINKER_TRY(one, interpreter.filter(name, one, arguments));
-    }
-    return items;
-  });
+  return Value::generator(
+      [=, &interpreter]() -> Result<List> {
+        TINKER_TRY(auto items, late_elements(interpreter, subject));
+        for (Value& one : items) {
+          TINKER_TRY(one, interpreter.filter(name, one, arguments));
+        }
+        return items;
+      },
+      subject.depth());
 }
 
 template <bool by_attribute, bool keeps>
@@ -655,22 +660,24 @@ Result<Value> choose_filter(Interpreter& interpreter, const Value& subject, Argu
     name = to_text(given.front());
     given.erase(given.begin());
   }
-  return Value::generator([=, &interpreter]() -> Result<List> {
-    TINKER_TRY(auto items, late_elements(interpreter, subject));
-    List out;
-    for (Value& one : items) {
-      Value tested = one;
-      if (by_attribute) {
-        TINKER_TRY(tested, follow(one, attribute));
-      }
-      bool holds = tested.truth();
-      if (!name.empty()) {
-        TINKER_TRY(holds, interpreter.test(name, tested, arguments));
-      }
-      if (holds == keeps) out.push_back(std::move(one));
-    }
-    return out;
-  });
+  return Value::generator(
+      [=, &interpreter]() -> Result<List> {
+        TINKER_TRY(auto items, late_elements(interpreter, subject));
+        List out;
+        for (Value& one : items) {
+          Value tested = one;
+          if (by_attribute) {
+            TINKER_TRY(tested, follow(one, attribute));
+          }
+          bool holds = tested.truth();
+          if (!name.empty()) {
+            TINKER_TRY(holds, interpreter.test(name, tested, arguments));
+          }
+          if (holds == keeps) out.push_back(std::move(one));
+        }
+        return out;
+      },
+      subject.depth());
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------

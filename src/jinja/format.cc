@@ -101,7 +101,7 @@ Result<std::string> format_one(const Spec& spec, char type, const Value& value) 
       break;
     default: return template_error(base::concat("'%", type, "' is not supported"));
   }
-  return template_error(base::concat("'%", type, "' cannot show a ", value.type_name()));
+  return template_error(base::concat("'%", type, "' cannot show ", described(value)));
 }
 
 }  // namespace

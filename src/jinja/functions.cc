@@ -22,7 +22,7 @@ Result<Value> make_range(Arguments arguments) {
       return template_error(
           value.is_undefined()
               ? value.why()
-              : base::concat("range: expected an integer, found a ", value.type_name()));
+              : base::concat("range: expected an integer, found ", described(value)));
     }
   }
   const std::int64_t start = given.size() > 1 ? given[0].integral() : 0;
@@ -66,11 +66,6 @@ Result<Dict> entries_of(Arguments arguments, std::string_view callee) {
 Result<Value> make_dict(Arguments arguments) {
   TINKER_TRY(auto entries, entries_of(std::move(arguments), "dict"));
   return Value(std::move(entries));
-}
-
-Result<Value> make_namespace(Arguments arguments) {
-  TINKER_TRY(auto entries, entries_of(std::move(arguments), "namespace"));
-  return Value::name_space(std::move(entries));
 }
 
 /// Says "" the first time, and the separator from then on.
@@ -177,23 +172,30 @@ Result<std::string> format_time(std::string_view format, std::chrono::sys_second
   return out;
 }
 
-std::optional<Value> global(std::string_view name, const RenderOptions& options) {
+std::optional<Value> global(std::string_view name, Interpreter& interpreter) {
   if (name == "range") return function(name, make_range);
   if (name == "dict") return function(name, make_dict);
-  if (name == "namespace") return function(name, make_namespace);
+  if (name == "namespace") {
+    return Value::callable(
+        {.name = std::string(name), .call = [&interpreter](Arguments arguments) -> Result<Value> {
+           TINKER_TRY(auto entries, entries_of(std::move(arguments), "namespace"));
+           return interpreter.make_namespace(std::move(entries));
+         }});
+  }
   if (name == "joiner") return function(name, make_joiner);
   if (name == "raise_exception") return function(name, raise);
   if (name != "strftime_now") return std::nullopt;
-  return Value::callable({.name = std::string(name),
-                          .call = [now = options.now](Arguments arguments) -> Result<Value> {
-                            const auto format = arguments.take(0, "format");
-                            TINKER_TRY(arguments.expect_no_more("strftime_now", 1));
-                            if (!format || !format->is_string()) {
-                              return template_error("strftime_now: expected a format");
-                            }
-                            TINKER_TRY(std::string text, format_time(format->text(), now));
-                            return Value(std::move(text));
-                          }});
+  return Value::callable(
+      {.name = std::string(name),
+       .call = [now = interpreter.options().now](Arguments arguments) -> Result<Value> {
+         const auto format = arguments.take(0, "format");
+         TINKER_TRY(arguments.expect_no_more("strftime_now", 1));
+         if (!format || !format->is_string()) {
+           return template_error("strftime_now: expected a format");
+         }
+         TINKER_TRY(std::string text, format_time(format->text(), now));
+         return Value(std::move(text));
+       }});
 }
 
 }  // namespace tinker::jinja

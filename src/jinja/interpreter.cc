@@ -13,6 +13,9 @@ namespace {
 /// How deep statements, expressions and macros may call each other.
 constexpr int kMaxDepth = 1000;
 
+/// How deep the value of a name may be nested: comparing and printing recurse.
+constexpr std::size_t kMaxValueDepth = 500;
+
 constexpr NameId kNoName = std::numeric_limits<NameId>::max();
 
 }  // namespace
@@ -49,6 +52,17 @@ Interpreter::Interpreter(const Syntax& syntax, const Dict& variables, const Rend
       options_(options),
       loop_name_(syntax.find("loop").value_or(kNoName)),
       caller_name_(syntax.find("caller").value_or(kNoName)) {}
+
+Interpreter::~Interpreter() {
+  // A namespace may hold itself, by whatever detour. The oldest goes first, so that none that goes
+  // takes a chain of others with it.
+  for (const auto& members : namespaces_) *members = Dict();
+}
+
+Value Interpreter::make_namespace(Dict members) {
+  namespaces_.push_back(std::make_shared<Dict>(std::move(members)));
+  return Value::name_space(namespaces_.back());
+}
 
 Result<std::string> Interpreter::run() {
   std::string out;
@@ -225,6 +239,9 @@ Result<void> Interpreter::assign(const Target& target, Value value) {
       TINKER_TRY(assign(target.targets[i], std::move((*items)[i])));
     }
     return {};
+  }
+  if (value.depth() > kMaxValueDepth) {
+    return located(target.position, template_error("a value that is nested too deep"));
   }
   if (target.member.empty()) {
     scope_->set(target.name, std::move(value));

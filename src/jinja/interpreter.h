@@ -27,6 +27,9 @@ struct Scope {
 class Interpreter {
  public:
   Interpreter(const Syntax& syntax, const Dict& variables, const RenderOptions& options);
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  ~Interpreter();
 
   Result<std::string> run();
 
@@ -34,6 +37,7 @@ class Interpreter {
   Result<Value> filter(std::string_view name, const Value& subject, Arguments arguments);
   Result<bool> test(std::string_view name, const Value& subject, Arguments arguments);
   [[nodiscard]] const RenderOptions& options() const noexcept { return options_; }
+  Value make_namespace(Dict members);
   /// Counts work that is no step by itself; fails once there was too much.
   Result<void> spend(std::size_t steps);
 
@@ -99,7 +103,8 @@ class Interpreter {
   std::vector<Scope*> free_;                    // those that nobody uses
   Scope* scope_ = nullptr;                      // the innermost
   std::string* out_ = nullptr;
-  const std::string* filtered_ = nullptr;  // what a filter without subject is applied to
+  const std::string* filtered_ = nullptr;          // what a filter without subject is applied to
+  std::vector<std::shared_ptr<Dict>> namespaces_;  // all of them, until the end
   std::size_t steps_ = 0;
   std::size_t bytes_ = 0;
   int depth_ = 0;

@@ -91,7 +91,7 @@ Result<std::string> Writer::key_text(const Value& key) const {
     case Kind::real: return real_text(key.number());
     default: break;
   }
-  return template_error(base::concat("tojson: a ", key.type_name(), " cannot be a key"));
+  return template_error(base::concat("tojson: ", described(key), " cannot be a key"));
 }
 
 Result<void> Writer::write_dict(const Dict& dict) {
@@ -143,7 +143,7 @@ Result<void> Writer::write(const Value& value) {
   }
   return template_error(value.is_undefined()
                             ? value.why()
-                            : base::concat("tojson: a ", value.type_name(), " has no JSON form"));
+                            : base::concat("tojson: ", described(value), " has no JSON form"));
 }
 
 }  // namespace

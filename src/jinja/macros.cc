@@ -84,7 +84,7 @@ Result<void> Interpreter::execute_call_block(const Statement& statement) {
   TINKER_TRY(auto arguments, evaluate_arguments(call.arguments));
   if (!callee.is(Value::Kind::callable)) {
     return located(call.position,
-                   template_error(base::concat("a ", callee.type_name(), " cannot be called")));
+                   template_error(base::concat(described(callee), " cannot be called")));
   }
   arguments.named.emplace_back("caller", make_macro(statement, "caller"));
   TINKER_TRY(const Value text,

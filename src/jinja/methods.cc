@@ -30,7 +30,7 @@ class Taker {
   Result<std::string> text(std::string_view name = "") {
     TINKER_TRY(const Value found, required(name));
     if (!found.is_string()) {
-      return template_error(base::concat(callee_, ": expected text, found a ", found.type_name()));
+      return template_error(base::concat(callee_, ": expected text, found ", described(found)));
     }
     return found.text();
   }
@@ -244,7 +244,7 @@ Result<Value> has_end(const Value& self, Taker take, bool at_start) {
   for (const Value& one : alternatives) {
     if (!one.is_string()) {
       return template_error(base::concat(
-          at_start ? "startswith" : "endswith", ": expected text, found a ", one.type_name()));
+          at_start ? "startswith" : "endswith", ": expected text, found ", described(one)));
     }
     const bool holds =
         at_start ? part.first.starts_with(one.text()) : part.first.ends_with(one.text());
@@ -337,7 +337,7 @@ Result<Value> join_method(const Value& self, Taker take) {
   TINKER_TRY(const auto items, elements(what));
   for (const Value& item : items) {
     if (!item.is_string()) {
-      return template_error(base::concat("join: expected text, found a ", item.type_name()));
+      return template_error(base::concat("join: expected text, found ", described(item)));
     }
   }
   bool is_markup = false;
@@ -501,8 +501,8 @@ Result<Value> call_method(const Value& subject, std::string_view name, Arguments
   if (const Method method = find_method(subject, name)) {
     return method(subject, Taker(name, std::move(arguments)));
   }
-  return template_error(base::concat(
-      "'", name, "' would change a ", subject.type_name(), ", which templates may not"));
+  return template_error(
+      base::concat("'", name, "' would change ", described(subject), ", which templates may not"));
 }
 
 }  // namespace tinker::jinja

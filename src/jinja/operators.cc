@@ -21,8 +21,7 @@ Error too_large(std::string_view sign) {
 Error no_operation(std::string_view sign, const Value& a, const Value& b) {
   if (a.is_undefined()) return template_error(a.why());
   if (b.is_undefined()) return template_error(b.why());
-  return template_error(
-      base::concat("a ", a.type_name(), " and a ", b.type_name(), " have no '", sign, "'"));
+  return template_error(base::concat(described(a), " and ", described(b), " have no '", sign, "'"));
 }
 
 /// Rounded down, as Python divides; requires b != 0.
@@ -135,9 +134,12 @@ std::optional<Value> member(const Value& subject, const std::string& name) {
   }
   if (subject.is(Kind::callable) && name == "name") return subject.callable().name;
   if (!has_method(subject, name)) return std::nullopt;
-  return Value::callable({.name = name, .call = [subject, name](Arguments arguments) {
-                            return call_method(subject, name, std::move(arguments));
-                          }});
+  return Value::callable({.name = name,
+                          .call =
+                              [subject, name](Arguments arguments) {
+                                return call_method(subject, name, std::move(arguments));
+                              },
+                          .depth = subject.depth() + 1});
 }
 
 /// What an element is by its key or place, or nothing.
@@ -217,7 +219,7 @@ Result<Value> unary(std::string_view sign, const Value& a) {
     return sign == "-" ? of_integers("-", 0, a.integral()) : Result<Value>(a.integral());
   }
   if (a.is_undefined()) return template_error(a.why());
-  return template_error(base::concat("a ", a.type_name(), " has no sign"));
+  return template_error(base::concat(described(a), " has no sign"));
 }
 
 Result<bool> contains(const Value& container, const Value& item) {
@@ -231,11 +233,11 @@ Result<bool> contains(const Value& container, const Value& item) {
     return std::ranges::any_of(items, [&](const Value& v) { return equal(v, item); });
   }
   if (!container.is_string()) {
-    return template_error(base::concat("a ", container.type_name(), " holds nothing: 'in'"));
+    return template_error(base::concat(described(container), " holds nothing: 'in'"));
   }
   if (item.is_undefined()) return template_error(item.why());
   if (!item.is_string()) {
-    return template_error(base::concat("text holds text, not a ", item.type_name()));
+    return template_error(base::concat("text holds text, not ", described(item)));
   }
   return container.text().find(item.text()) != std::string::npos;
 }
@@ -267,7 +269,7 @@ Result<Value> slice(const Value& subject, const Slice& parts) {
     return subject.is(Kind::tuple) ? Value::tuple(std::move(out)) : Value(std::move(out));
   }
   if (!subject.is_string()) {
-    return template_error(base::concat("a ", subject.type_name(), " cannot be sliced"));
+    return template_error(base::concat(described(subject), " cannot be sliced"));
   }
   const std::string_view text = subject.text();
   std::vector<std::size_t> offsets;

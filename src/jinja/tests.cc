@@ -86,7 +86,7 @@ bool names_test(const Value& v) {
 Result<std::int64_t> rest_of(const Value& subject, std::int64_t divisor) {
   if (subject.is_undefined()) return template_error(subject.why());
   if (!subject.is_integral()) {
-    return template_error(base::concat("expected an integer, found a ", subject.type_name()));
+    return template_error(base::concat("expected an integer, found ", described(subject)));
   }
   if (divisor == 0) return template_error("division by zero");
   return divisor == -1 ? 0 : subject.integral() % divisor;

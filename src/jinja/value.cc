@@ -104,34 +104,86 @@ std::string repr_of_text(std::string_view text) {
   return out;
 }
 
-std::string joined_reprs(const List& items) {
+/// A namespace may hold itself.
+constexpr int kMaxReprDepth = 1000;
+
+std::string repr(const Value& value, int depth);
+
+std::string joined_reprs(const List& items, int depth) {
   std::string out;
   for (const Value& item : items) {
     if (!out.empty()) out += ", ";
-    out += to_repr(item);
+    out += repr(item, depth);
   }
   return out;
 }
 
-std::string repr_of_dict(const Dict& dict) {
+std::string repr_of_dict(const Dict& dict, int depth) {
   std::string out = "{";
   for (const auto& [key, value] : dict) {
     if (out.size() > 1) out += ", ";
-    out += base::concat(to_repr(key), ": ", to_repr(value));
+    out += base::concat(repr(key, depth), ": ", repr(value, depth));
   }
   out += '}';
   return out;
 }
 
+std::string repr(const Value& value, int depth) {
+  if (++depth > kMaxReprDepth) return "...";
+  using Kind = Value::Kind;
+  switch (value.kind()) {
+    case Kind::undefined: return "Undefined";
+    case Kind::none: return "None";
+    case Kind::boolean: return value.integral() != 0 ? "True" : "False";
+    case Kind::integer: return base::concat(value.integral());
+    case Kind::real: return real_text(value.number());
+    case Kind::string: {
+      const std::string text = repr_of_text(value.text());
+      return value.is_markup() ? base::concat("Markup(", text, ")") : text;
+    }
+    case Kind::list: return base::concat("[", joined_reprs(value.items(), depth), "]");
+    case Kind::tuple: {
+      const bool is_single = value.items().size() == 1;
+      return base::concat("(", joined_reprs(value.items(), depth), is_single ? ",)" : ")");
+    }
+    case Kind::dict: return repr_of_dict(value.dict(), depth);
+    case Kind::name_space:
+      return base::concat("<Namespace ", repr_of_dict(value.name_space(), depth), ">");
+    case Kind::callable: return base::concat("<function ", value.callable().name, ">");
+    case Kind::loop: return "<LoopContext>";
+    case Kind::generator: return "<generator>";
+  }
+  return {};
+}
+
 }  // namespace
 
-Value::Value(Dict items) : data_(Mapping{std::make_shared<const Dict>(std::move(items))}) {}
+struct Value::Elements {
+  explicit Elements(List list) : items(std::move(list)) {
+    for (const Value& item : items) depth = std::max(depth, item.depth() + 1);
+  }
+  List items;
+  std::size_t depth = 1;
+};
+
+struct Value::Mapped {
+  explicit Mapped(Dict dict) : items(std::move(dict)) {
+    for (const auto& [key, value] : items) {
+      depth = std::max({depth, key.depth() + 1, value.depth() + 1});
+    }
+  }
+  Dict items;
+  std::size_t depth = 1;
+};
+
+Value::Value(List items) : data_(Items{std::make_shared<const Elements>(std::move(items))}) {}
+Value::Value(Dict items) : data_(Mapping{std::make_shared<const Mapped>(std::move(items))}) {}
 
 Value Value::undefined(std::string why) {
   return Value(Data(Undefined{std::make_shared<const std::string>(std::move(why))}));
 }
 Value Value::tuple(List items) {
-  return Value(Data(TupleItems{std::make_shared<const List>(std::move(items))}));
+  return Value(Data(TupleItems{std::make_shared<const Elements>(std::move(items))}));
 }
 Value Value::markup(std::string text) {
   return Value(
@@ -140,8 +192,8 @@ Value Value::markup(std::string text) {
 Value Value::text_like(const Value& model, std::string text) {
   return model.is_markup() ? markup(std::move(text)) : Value(std::move(text));
 }
-Value Value::name_space(Dict items) {
-  return Value(Data(Names{std::make_shared<Dict>(std::move(items))}));
+Value Value::name_space(std::shared_ptr<Dict> items) {
+  return Value(Data(Names{std::move(items)}));
 }
 Value Value::callable(Callable what) {
   return Value(Data(Code{std::make_shared<const Callable>(std::move(what))}));
@@ -151,8 +203,9 @@ Value Value::loop(std::shared_ptr<LoopState> state) {
   return Value(Data(Looping{std::move(state)}));
 }
 
-Value Value::generator(std::function<Result<List>()> make) {
-  return Value(Data(Generated{std::make_shared<Generator>(Generator{.make = std::move(make)})}));
+Value Value::generator(std::function<Result<List>()> make, std::size_t depth) {
+  return Value(Data(Generated{
+      std::make_shared<Generator>(Generator{.make = std::move(make), .depth = depth + 1})}));
 }
 
 Result<List> Value::generate() const {
@@ -181,12 +234,12 @@ double Value::number() const {
 }
 
 const List& Value::items() const {
-  if (const auto* const tuple = std::get_if<TupleItems>(&data_)) return *tuple->items;
-  return *std::get<Items>(data_).items;
+  if (const auto* const tuple = std::get_if<TupleItems>(&data_)) return tuple->elements->items;
+  return std::get<Items>(data_).elements->items;
 }
 
 const Dict& Value::dict() const {
-  return *std::get<Mapping>(data_).items;
+  return std::get<Mapping>(data_).mapped->items;
 }
 
 Dict& Value::name_space() const {
@@ -196,10 +249,12 @@ Dict& Value::name_space() const {
 bool Value::is_same(const Value& other) const {
   if (kind() != other.kind()) return false;
   switch (kind()) {
-    case Kind::list: return std::get<Items>(data_).items == std::get<Items>(other.data_).items;
+    case Kind::list:
+      return std::get<Items>(data_).elements == std::get<Items>(other.data_).elements;
     case Kind::tuple:
-      return std::get<TupleItems>(data_).items == std::get<TupleItems>(other.data_).items;
-    case Kind::dict: return std::get<Mapping>(data_).items == std::get<Mapping>(other.data_).items;
+      return std::get<TupleItems>(data_).elements == std::get<TupleItems>(other.data_).elements;
+    case Kind::dict:
+      return std::get<Mapping>(data_).mapped == std::get<Mapping>(other.data_).mapped;
     case Kind::name_space:
       return std::get<Names>(data_).items == std::get<Names>(other.data_).items;
     case Kind::callable:
@@ -228,6 +283,17 @@ bool Value::truth() const {
     case Kind::generator: return true;
   }
   return true;
+}
+
+std::size_t Value::depth() const {
+  switch (kind()) {
+    case Kind::list: return std::get<Items>(data_).elements->depth;
+    case Kind::tuple: return std::get<TupleItems>(data_).elements->depth;
+    case Kind::dict: return std::get<Mapping>(data_).mapped->depth;
+    case Kind::callable: return callable().depth;
+    case Kind::generator: return std::get<Generated>(data_).generator->depth;
+    default: return 1;
+  }
 }
 
 std::size_t Dict::place_of(const Value& key) const {
@@ -319,8 +385,7 @@ Result<bool> less(const Value& a, const Value& b) {
   }
   if (a.is_undefined()) return template_error(a.why());
   if (b.is_undefined()) return template_error(b.why());
-  return template_error(
-      base::concat("a ", a.type_name(), " and a ", b.type_name(), " have no order"));
+  return template_error(base::concat(described(a), " and ", described(b), " have no order"));
 }
 
 std::string real_text(double value) {
@@ -343,30 +408,7 @@ std::string to_text(const Value& value) {
 }
 
 std::string to_repr(const Value& value) {
-  using Kind = Value::Kind;
-  switch (value.kind()) {
-    case Kind::undefined: return "Undefined";
-    case Kind::none: return "None";
-    case Kind::boolean: return value.integral() != 0 ? "True" : "False";
-    case Kind::integer: return base::concat(value.integral());
-    case Kind::real: return real_text(value.number());
-    case Kind::string: {
-      const std::string text = repr_of_text(value.text());
-      return value.is_markup() ? base::concat("Markup(", text, ")") : text;
-    }
-    case Kind::list: return base::concat("[", joined_reprs(value.items()), "]");
-    case Kind::tuple: {
-      const bool is_single = value.items().size() == 1;
-      return base::concat("(", joined_reprs(value.items()), is_single ? ",)" : ")");
-    }
-    case Kind::dict: return repr_of_dict(value.dict());
-    case Kind::name_space:
-      return base::concat("<Namespace ", repr_of_dict(value.name_space()), ">");
-    case Kind::callable: return base::concat("<function ", value.callable().name, ">");
-    case Kind::loop: return "<LoopContext>";
-    case Kind::generator: return "<generator>";
-  }
-  return {};
+  return repr(value, 0);
 }
 
 Result<List> elements(const Value& value) {
@@ -393,7 +435,7 @@ Result<List> elements(const Value& value) {
     }
     default: break;
   }
-  return template_error(base::concat("a ", value.type_name(), " has no elements to go through"));
+  return template_error(base::concat(described(value), " has no elements to go through"));
 }
 
 std::string escape_html(std::string_view text) {
@@ -410,6 +452,12 @@ std::string escape_html(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string described(const Value& value) {
+  const std::string_view name = value.type_name();
+  const bool has_vowel = std::string_view("aeiouU").find(name.front()) != std::string_view::npos;
+  return base::concat(has_vowel ? "an " : "a ", name);
 }
 
 Error template_error(std::string message) {

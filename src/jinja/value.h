@@ -53,7 +53,7 @@ class Value {
   Value(std::string text) : data_(Text{std::make_shared<const std::string>(std::move(text))}) {}
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
-  Value(List items) : data_(Items{std::make_shared<const List>(std::move(items))}) {}
+  Value(List items);
   Value(Dict items);
   // NOLINTEND(google-explicit-constructor)
 
@@ -64,11 +64,12 @@ class Value {
   /// Text that `safe` marked: other text that joins it is escaped.
   static Value markup(std::string text);
   static Value text_like(const Value& model, std::string text);
-  static Value name_space(Dict items);
+  static Value name_space(std::shared_ptr<Dict> items);
   static Value callable(Callable what);
   static Value loop(std::shared_ptr<LoopState> state);
   /// Elements that are made when somebody goes through them, and only once.
-  static Value generator(std::function<Result<List>()> make);
+  /// `depth`: of what they are made of.
+  static Value generator(std::function<Result<List>()> make, std::size_t depth);
 
   [[nodiscard]] Kind kind() const noexcept { return static_cast<Kind>(data_.index()); }
   [[nodiscard]] bool is(Kind kind) const noexcept { return this->kind() == kind; }
@@ -102,8 +103,13 @@ class Value {
   [[nodiscard]] bool is_same(const Value& other) const;
 
   [[nodiscard]] bool truth() const;
+  /// How deep what it holds is nested. Namespaces end it: only they can hold themselves.
+  [[nodiscard]] std::size_t depth() const;
 
  private:
+  struct Elements;
+  struct Mapped;
+
   struct Undefined {
     std::shared_ptr<const std::string> why;
   };
@@ -113,13 +119,13 @@ class Value {
     bool is_safe = false;
   };
   struct Items {
-    std::shared_ptr<const List> items;
+    std::shared_ptr<const Elements> elements;
   };
   struct TupleItems {
-    std::shared_ptr<const List> items;
+    std::shared_ptr<const Elements> elements;
   };
   struct Mapping {
-    std::shared_ptr<const Dict> items;
+    std::shared_ptr<const Mapped> mapped;
   };
   struct Names {
     std::shared_ptr<Dict> items;
@@ -132,6 +138,7 @@ class Value {
   };
   struct Generator {
     std::function<Result<List>()> make;
+    std::size_t depth = 1;
     bool is_spent = false;
   };
   struct Generated {
@@ -196,6 +203,7 @@ struct Arguments {
 struct Callable {
   std::string name = {};
   std::function<Result<Value>(Arguments)> call = {};
+  std::size_t depth = 1;  ///< Of the values that `call` holds.
 };
 
 /// Python's `==`.
@@ -212,6 +220,9 @@ struct Callable {
 [[nodiscard]] Result<List> elements(const Value& value);
 /// As HTML has it.
 [[nodiscard]] std::string escape_html(std::string_view text);
+
+/// "an int": for messages.
+[[nodiscard]] std::string described(const Value& value);
 
 [[nodiscard]] Error template_error(std::string message);
 
