@@ -16,6 +16,8 @@ Result<Value> unary(std::string_view sign, const Value& a);
 Result<bool> contains(const Value& container, const Value& item);
 Result<Value> attribute(const Value& subject, const std::string& name);
 Result<Value> item(const Value& subject, const Value& key);
+/// Where `item` is, in a dict or a sequence; null otherwise.
+const Value* find_element(const Value& subject, const Value& key);
 struct Slice {
   Value start = {};
   Value stop = {};

@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <optional>
+#include <ranges>
+#include <utility>
 
 #include "base/strings.h"
 #include "jinja/builtins.h"
@@ -18,30 +20,32 @@ Result<Value> Interpreter::evaluate(const Expression& expression) {
     case Kind::tuple: return evaluate_parts(expression);
     case Kind::dict: return evaluate_dict(expression);
     case Kind::attribute: {
-      TINKER_TRY(const Value subject, evaluate(*expression.parts[0]));
-      return located(expression.position, attribute(subject, expression.text));
+      TINKER_TRY(const Held subject, hold(*expression.parts[0]));
+      return located(expression.position, attribute(subject.get(), expression.text));
     }
     case Kind::item: {
-      TINKER_TRY(const Value subject, evaluate(*expression.parts[0]));
-      TINKER_TRY(const Value key, evaluate(*expression.parts[1]));
-      return located(expression.position, item(subject, key));
+      TINKER_TRY(const Held subject, hold(*expression.parts[0]));
+      TINKER_TRY(const Held key, hold(*expression.parts[1]));
+      return located(expression.position, item(subject.get(), key.get()));
     }
     case Kind::slice: return evaluate_slice(expression);
     case Kind::call: return evaluate_call(expression);
     case Kind::filter: return evaluate_filter(expression);
     case Kind::test: return evaluate_test(expression);
     case Kind::negation: {
-      TINKER_TRY(const Value operand, evaluate(*expression.parts[0]));
-      return Value(!operand.truth());
+      TINKER_TRY(const Held operand, hold(*expression.parts[0]));
+      return Value(!operand.get().truth());
     }
     case Kind::unary: {
       TINKER_TRY(const Value operand, evaluate(*expression.parts[0]));
       return located(expression.position, unary(expression.text, operand));
     }
     case Kind::binary: {
-      TINKER_TRY(const Value left, evaluate(*expression.parts[0]));
-      TINKER_TRY(const Value right, evaluate(*expression.parts[1]));
-      return located(expression.position, binary(expression.text, left, right, options_.max_bytes));
+      if (expression.text == "+") return evaluate_sum(expression);
+      TINKER_TRY(const Held left, hold(*expression.parts[0]));
+      TINKER_TRY(const Held right, hold(*expression.parts[1]));
+      return located(expression.position,
+                     binary(expression.text, left.get(), right.get(), options_.max_bytes));
     }
     case Kind::comparison: return evaluate_comparison(expression);
     case Kind::concatenation: return evaluate_concatenation(expression);
@@ -58,14 +62,77 @@ Result<Value> Interpreter::evaluate(const Expression& expression) {
   return Value();
 }
 
-Result<Value> Interpreter::evaluate_name(const Expression& expression) {
+const Value* Interpreter::find_name(NameId name) {
   for (Scope* scope = scope_; scope != nullptr; scope = scope->parent) {
-    if (const Value* const found = scope->find(expression.name)) return *found;
+    if (const Value* const found = scope->find(name)) return found;
   }
+  return given_[name];
+}
+
+// The members of namespaces are not where they were after a macro was called, so they are copied.
+const Value* Interpreter::find(const Expression& expression) {
+  using Kind = Expression::Kind;
+  switch (expression.kind) {
+    case Kind::constant: return &expression.constant;
+    case Kind::name: return find_name(expression.name);
+    case Kind::attribute: {
+      const Value* const subject = find(*expression.parts[0]);
+      if (subject == nullptr || !subject->is_dict()) return nullptr;
+      return has_method(*subject, expression.text) ? nullptr
+                                                   : subject->dict().member(expression.text);
+    }
+    case Kind::item: {
+      const Value* const subject = find(*expression.parts[0]);
+      const Value* const key = subject == nullptr ? nullptr : find(*expression.parts[1]);
+      return key == nullptr ? nullptr : find_element(*subject, *key);
+    }
+    default: return nullptr;
+  }
+}
+
+Result<Interpreter::Held> Interpreter::hold(const Expression& expression) {
+  if (const Value* const there = find(expression)) {
+    ++steps_;
+    return Held{.there = there};
+  }
+  TINKER_TRY(Value made, evaluate(expression));
+  return Held{.made = std::move(made)};
+}
+
+Result<Value> Interpreter::evaluate_name(const Expression& expression) {
+  if (const Value* const found = find_name(expression.name)) return *found;
   const std::string& name = syntax_.names[expression.name];
-  if (const Value* const found = variables_.member(name)) return *found;
   if (auto found = global(name, *this)) return *std::move(found);
   return Value::undefined(base::concat("'", name, "' is undefined"));
+}
+
+/// `a + b + c` from the left. Text that is plain grows in one place.
+Result<Value> Interpreter::evaluate_sum(const Expression& expression) {
+  std::vector<const Expression*> sums;
+  const Expression* first = &expression;
+  for (; first->kind == Expression::Kind::binary && first->text == "+";
+       first = first->parts[0].get()) {
+    sums.push_back(first);
+  }
+  const auto is_plain = [](const Value& value) { return value.is_string() && !value.is_markup(); };
+  TINKER_TRY(Held left, hold(*first));
+  std::optional<std::string> text;
+  for (const Expression* const sum : sums | std::views::reverse) {
+    TINKER_TRY(const Held right, hold(*sum->parts[1]));
+    if (is_plain(right.get()) && (text || is_plain(left.get()))) {
+      if (!text) text = left.get().text();
+      *text += right.get().text();
+      if (text->size() <= options_.max_bytes) continue;
+      return located(sum->position,
+                     template_error(base::concat(
+                         "the result of '+' has more than ", options_.max_bytes, " bytes")));
+    }
+    if (text) left = {.made = Value(*std::exchange(text, std::nullopt))};
+    TINKER_TRY(Value both,
+               located(sum->position, binary("+", left.get(), right.get(), options_.max_bytes)));
+    left = {.made = std::move(both)};
+  }
+  return text ? Value(*std::move(text)) : std::move(left.made);
 }
 
 Result<Value> Interpreter::evaluate_parts(const Expression& expression) {
@@ -135,10 +202,11 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression) {
   const Expression& what = *expression.parts[0];
   // A method is called without being made a value first.
   if (what.kind == Expression::Kind::attribute) {
-    TINKER_TRY(const Value subject, evaluate(*what.parts[0]));
-    if (has_method(subject, what.text)) {
+    TINKER_TRY(const Held subject, hold(*what.parts[0]));
+    if (has_method(subject.get(), what.text)) {
       TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-      return located(expression.position, call_method(subject, what.text, std::move(arguments)));
+      return located(expression.position,
+                     call_method(subject.get(), what.text, std::move(arguments)));
     }
   }
   TINKER_TRY(const Value callee, evaluate(what));
@@ -157,21 +225,22 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression) {
 }
 
 Result<Value> Interpreter::evaluate_filter(const Expression& expression) {
-  Value subject;
+  Held subject;
   if (expression.parts.empty()) {
-    subject = Value(*filtered_);
+    subject.made = Value(*filtered_);
   } else {
-    TINKER_TRY(subject, evaluate(*expression.parts[0]));
+    TINKER_TRY(subject, hold(*expression.parts[0]));
   }
   TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-  return located(expression.position, filter(expression.text, subject, std::move(arguments)));
+  return located(expression.position, filter(expression.text, subject.get(), std::move(arguments)));
 }
 
 Result<Value> Interpreter::evaluate_test(const Expression& expression) {
-  TINKER_TRY(const Value subject, evaluate(*expression.parts[0]));
+  TINKER_TRY(const Held subject, hold(*expression.parts[0]));
   TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-  TINKER_TRY(const bool holds,
-             located(expression.position, test(expression.text, subject, std::move(arguments))));
+  TINKER_TRY(
+      const bool holds,
+      located(expression.position, test(expression.text, subject.get(), std::move(arguments))));
   return Value(holds);
 }
 
@@ -189,11 +258,12 @@ Result<Value> Interpreter::evaluate_comparison(const Expression& expression) {
     TINKER_TRY(const bool is_less, sign == "<=" ? less(a, b) : less(b, a));
     return is_less || equal(a, b);
   };
-  TINKER_TRY(Value left, evaluate(*expression.parts[0]));
+  TINKER_TRY(Held left, hold(*expression.parts[0]));
   for (std::size_t i = 0; i < expression.operators.size(); ++i) {
-    TINKER_TRY(Value right, evaluate(*expression.parts[i + 1]));
-    TINKER_TRY(const bool holds,
-               located(expression.position, compare(expression.operators[i], left, right)));
+    TINKER_TRY(Held right, hold(*expression.parts[i + 1]));
+    TINKER_TRY(
+        const bool holds,
+        located(expression.position, compare(expression.operators[i], left.get(), right.get())));
     if (!holds) return Value(false);
     left = std::move(right);
   }
@@ -203,11 +273,11 @@ Result<Value> Interpreter::evaluate_comparison(const Expression& expression) {
 Result<Value> Interpreter::evaluate_concatenation(const Expression& expression) {
   std::string text;
   for (const auto& part : expression.parts) {
-    TINKER_TRY(const Value value, evaluate(*part));
-    if (value.is_string()) {
-      text += value.text();
+    TINKER_TRY(const Held value, hold(*part));
+    if (value.get().is_string()) {
+      text += value.get().text();
     } else {
-      text += to_text(value);
+      text += to_text(value.get());
     }
   }
   if (text.size() > options_.max_bytes) {
@@ -217,8 +287,8 @@ Result<Value> Interpreter::evaluate_concatenation(const Expression& expression) 
 }
 
 Result<Value> Interpreter::evaluate_condition(const Expression& expression) {
-  TINKER_TRY(const Value condition, evaluate(*expression.parts[0]));
-  if (condition.truth()) return evaluate(*expression.parts[1]);
+  TINKER_TRY(const Held condition, hold(*expression.parts[0]));
+  if (condition.get().truth()) return evaluate(*expression.parts[1]);
   if (expression.parts[2]) return evaluate(*expression.parts[2]);
   return Value::undefined("the condition is false, and there is no 'else'");
 }

@@ -48,10 +48,12 @@ class Interpreter::ScopeGuard {
 
 Interpreter::Interpreter(const Syntax& syntax, const Dict& variables, const RenderOptions& options)
     : syntax_(syntax),
-      variables_(variables),
       options_(options),
       loop_name_(syntax.find("loop").value_or(kNoName)),
-      caller_name_(syntax.find("caller").value_or(kNoName)) {}
+      caller_name_(syntax.find("caller").value_or(kNoName)) {
+  given_.reserve(syntax.names.size());
+  for (const auto& name : syntax.names) given_.push_back(variables.member(name));
+}
 
 Interpreter::~Interpreter() {
   // A namespace may hold itself, by whatever detour. The oldest goes first, so that none that goes
@@ -104,18 +106,20 @@ Result<void> Interpreter::spend(std::size_t steps) {
       base::concat("the template takes more than ", options_.max_steps, " steps"));
 }
 
+Result<void> Interpreter::print(std::string_view text, Position position) {
+  bytes_ += text.size();
+  if (bytes_ > options_.max_bytes) {
+    return located(position,
+                   template_error(base::concat(
+                       "the template prints more than ", options_.max_bytes, " bytes")));
+  }
+  *out_ += text;
+  return {};
+}
+
 Result<void> Interpreter::print(const Value& value, Position position) {
-  const auto append = [&](std::string_view text) -> Result<void> {
-    bytes_ += text.size();
-    if (bytes_ > options_.max_bytes) {
-      return located(position,
-                     template_error(base::concat(
-                         "the template prints more than ", options_.max_bytes, " bytes")));
-    }
-    *out_ += text;
-    return {};
-  };
-  return value.is_string() ? append(value.text()) : append(to_text(value));
+  if (value.is_string()) return print(std::string_view(value.text()), position);
+  return print(std::string_view(to_text(value)), position);
 }
 
 Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
@@ -129,7 +133,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
 Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
   using Kind = Statement::Kind;
   if (statement.kind == Kind::text) {
-    TINKER_TRY(print(statement.text, statement.position));
+    TINKER_TRY(print(std::string_view(statement.text), statement.position));
     return Flow::on;
   }
   if (const auto spent = spend(1); !spent.ok()) return located(statement.position, spent.error());
@@ -141,8 +145,8 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
     switch (statement.kind) {
       case Kind::text: return Flow::on;
       case Kind::output: {
-        TINKER_TRY(const Value value, evaluate(*statement.expressions[0]));
-        TINKER_TRY(print(value, statement.position));
+        TINKER_TRY(const Held value, hold(*statement.expressions[0]));
+        TINKER_TRY(print(value.get(), statement.position));
         return Flow::on;
       }
       case Kind::branch: return execute_branch(statement);
@@ -181,8 +185,8 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
 
 Result<Interpreter::Flow> Interpreter::execute_branch(const Statement& statement) {
   for (std::size_t i = 0; i < statement.expressions.size(); ++i) {
-    TINKER_TRY(const Value condition, evaluate(*statement.expressions[i]));
-    if (condition.truth()) return execute(statement.blocks[i]);
+    TINKER_TRY(const Held condition, hold(*statement.expressions[i]));
+    if (condition.get().truth()) return execute(statement.blocks[i]);
   }
   if (statement.blocks.size() == statement.expressions.size()) return Flow::on;
   return execute(statement.blocks.back());

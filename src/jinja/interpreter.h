@@ -51,6 +51,7 @@ class Interpreter {
   Result<Flow> execute(const Statement& statement);
   Result<Flow> execute_branch(const Statement& statement);
   Result<Flow> execute_scope(const Block& block);
+  Result<void> print(std::string_view text, Position position);
   Result<void> print(const Value& value, Position position);
   Result<void> assign(const Target& target, Value value);
   Result<void> execute_with(const Statement& statement);
@@ -73,8 +74,21 @@ class Interpreter {
 
   // ---- expressions (evaluate.cc)
   Result<Value> evaluate(const Expression& expression);
+  /// A value that is where it was, until the next statement is executed, or one that was made.
+  struct Held {
+    const Value* there = nullptr;
+    Value made = {};
+
+    [[nodiscard]] const Value& get() const noexcept { return there != nullptr ? *there : made; }
+  };
+  /// Like `evaluate`, without copying what need not be.
+  Result<Held> hold(const Expression& expression);
+  /// Where the value of the expression is, if it is somewhere.
+  const Value* find(const Expression& expression);
+  const Value* find_name(NameId name);
   Result<Value> evaluate_parts(const Expression& expression);
   Result<Value> evaluate_name(const Expression& expression);
+  Result<Value> evaluate_sum(const Expression& expression);
   Result<Value> evaluate_dict(const Expression& expression);
   Result<Value> evaluate_slice(const Expression& expression);
   Result<Value> evaluate_call(const Expression& expression);
@@ -97,8 +111,8 @@ class Interpreter {
   void leave(Scope* scope);
 
   const Syntax& syntax_;
-  const Dict& variables_;
   const RenderOptions& options_;
+  std::vector<const Value*> given_;             // the variables, by the names of the template
   std::vector<std::unique_ptr<Scope>> scopes_;  // all of them
   std::vector<Scope*> free_;                    // those that nobody uses
   Scope* scope_ = nullptr;                      // the innermost

@@ -144,16 +144,8 @@ std::optional<Value> member(const Value& subject, const std::string& name) {
 
 /// What an element is by its key or place, or nothing.
 std::optional<Value> element(const Value& subject, const Value& key) {
-  if (subject.is_dict()) {
-    const Value* const found = subject.dict().find(key);
-    return found == nullptr ? std::nullopt : std::optional(*found);
-  }
-  if (!key.is_integral()) return std::nullopt;
-  if (subject.is_sequence()) {
-    const auto place = place_of(key.integral(), subject.items().size());
-    return place ? std::optional(subject.items()[*place]) : std::nullopt;
-  }
-  if (!subject.is_string()) return std::nullopt;
+  if (const Value* const found = find_element(subject, key)) return *found;
+  if (!subject.is_string() || !key.is_integral()) return std::nullopt;
   const std::string& text = subject.text();
   const auto place = place_of(key.integral(), length_of(text));
   if (!place) return std::nullopt;
@@ -247,6 +239,13 @@ Result<Value> attribute(const Value& subject, const std::string& name) {
   if (auto found = member(subject, name)) return *std::move(found);
   if (auto found = element(subject, name)) return *std::move(found);
   return no_member(subject, name);
+}
+
+const Value* find_element(const Value& subject, const Value& key) {
+  if (subject.is_dict()) return subject.dict().find(key);
+  if (!subject.is_sequence() || !key.is_integral()) return nullptr;
+  const auto place = place_of(key.integral(), subject.items().size());
+  return place ? &subject.items()[*place] : nullptr;
 }
 
 Result<Value> item(const Value& subject, const Value& key) {

@@ -176,94 +176,84 @@ struct Value::Mapped {
   std::size_t depth = 1;
 };
 
-Value::Value(List items) : data_(Items{std::make_shared<const Elements>(std::move(items))}) {}
-Value::Value(Dict items) : data_(Mapping{std::make_shared<const Mapped>(std::move(items))}) {}
+struct Value::Generator {
+  std::function<Result<List>()> make;
+  std::size_t depth;
+  bool is_spent = false;
+};
+
+Value::Value(List items) : Value(Kind::list, std::make_shared<Elements>(std::move(items))) {}
+Value::Value(Dict items) : Value(Kind::dict, std::make_shared<Mapped>(std::move(items))) {}
 
 Value Value::undefined(std::string why) {
-  return Value(Data(Undefined{std::make_shared<const std::string>(std::move(why))}));
+  return {Kind::undefined, std::make_shared<std::string>(std::move(why))};
 }
+
 Value Value::tuple(List items) {
-  return Value(Data(TupleItems{std::make_shared<const Elements>(std::move(items))}));
+  return {Kind::tuple, std::make_shared<Elements>(std::move(items))};
 }
+
 Value Value::markup(std::string text) {
-  return Value(
-      Data(Text{.text = std::make_shared<const std::string>(std::move(text)), .is_safe = true}));
+  Value out(std::move(text));
+  out.is_safe_ = true;
+  return out;
 }
+
 Value Value::text_like(const Value& model, std::string text) {
   return model.is_markup() ? markup(std::move(text)) : Value(std::move(text));
 }
+
 Value Value::name_space(std::shared_ptr<Dict> items) {
-  return Value(Data(Names{std::move(items)}));
+  return {Kind::name_space, std::move(items)};
 }
+
 Value Value::callable(Callable what) {
-  return Value(Data(Code{std::make_shared<const Callable>(std::move(what))}));
+  return {Kind::callable, std::make_shared<Callable>(std::move(what))};
 }
 
 Value Value::loop(std::shared_ptr<LoopState> state) {
-  return Value(Data(Looping{std::move(state)}));
+  return {Kind::loop, std::move(state)};
 }
 
 Value Value::generator(std::function<Result<List>()> make, std::size_t depth) {
-  return Value(Data(Generated{
-      std::make_shared<Generator>(Generator{.make = std::move(make), .depth = depth + 1})}));
+  return {Kind::generator,
+          std::make_shared<Generator>(Generator{.make = std::move(make), .depth = depth + 1})};
+}
+
+std::string_view Value::type_name() const noexcept {
+  return kTypeNames[static_cast<std::size_t>(kind_)];
+}
+
+const List& Value::items() const noexcept {
+  return as<Elements>().items;
+}
+
+const Dict& Value::dict() const noexcept {
+  return as<Mapped>().items;
+}
+
+Dict& Value::name_space() const noexcept {
+  return as<Dict>();
+}
+
+const Callable& Value::callable() const noexcept {
+  return as<Callable>();
+}
+
+std::shared_ptr<LoopState> Value::loop() const noexcept {
+  return std::static_pointer_cast<LoopState>(object_);
 }
 
 Result<List> Value::generate() const {
-  auto& generator = *std::get<Generated>(data_).generator;
+  auto& generator = as<Generator>();
   if (std::exchange(generator.is_spent, true)) return List();
   return generator.make();
 }
 
-bool Value::is_markup() const noexcept {
-  const auto* const text = std::get_if<Text>(&data_);
-  return text != nullptr && text->is_safe;
-}
-
-std::string_view Value::type_name() const noexcept {
-  return kTypeNames[data_.index()];
-}
-
-std::int64_t Value::integral() const {
-  if (const bool* const flag = std::get_if<bool>(&data_)) return *flag ? 1 : 0;
-  return std::get<std::int64_t>(data_);
-}
-
-double Value::number() const {
-  if (const double* const real = std::get_if<double>(&data_)) return *real;
-  return static_cast<double>(integral());
-}
-
-const List& Value::items() const {
-  if (const auto* const tuple = std::get_if<TupleItems>(&data_)) return tuple->elements->items;
-  return std::get<Items>(data_).elements->items;
-}
-
-const Dict& Value::dict() const {
-  return std::get<Mapping>(data_).mapped->items;
-}
-
-Dict& Value::name_space() const {
-  return *std::get<Names>(data_).items;
-}
-
 bool Value::is_same(const Value& other) const {
-  if (kind() != other.kind()) return false;
-  switch (kind()) {
-    case Kind::list:
-      return std::get<Items>(data_).elements == std::get<Items>(other.data_).elements;
-    case Kind::tuple:
-      return std::get<TupleItems>(data_).elements == std::get<TupleItems>(other.data_).elements;
-    case Kind::dict:
-      return std::get<Mapping>(data_).mapped == std::get<Mapping>(other.data_).mapped;
-    case Kind::name_space:
-      return std::get<Names>(data_).items == std::get<Names>(other.data_).items;
-    case Kind::callable:
-      return std::get<Code>(data_).callable == std::get<Code>(other.data_).callable;
-    case Kind::loop: return loop() == other.loop();
-    case Kind::generator:
-      return std::get<Generated>(data_).generator == std::get<Generated>(other.data_).generator;
-    default: return equal(*this, other);
-  }
+  if (kind_ != other.kind_) return false;
+  const bool is_scalar = is_none() || is_undefined() || is_number() || is_string();
+  return is_scalar ? equal(*this, other) : object_ == other.object_;
 }
 
 bool Value::truth() const {
@@ -287,11 +277,11 @@ bool Value::truth() const {
 
 std::size_t Value::depth() const {
   switch (kind()) {
-    case Kind::list: return std::get<Items>(data_).elements->depth;
-    case Kind::tuple: return std::get<TupleItems>(data_).elements->depth;
-    case Kind::dict: return std::get<Mapping>(data_).mapped->depth;
+    case Kind::list:
+    case Kind::tuple: return as<Elements>().depth;
+    case Kind::dict: return as<Mapped>().depth;
     case Kind::callable: return callable().depth;
-    case Kind::generator: return std::get<Generated>(data_).generator->depth;
+    case Kind::generator: return as<Generator>().depth;
     default: return 1;
   }
 }

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "tinker/result.h"
@@ -45,12 +44,13 @@ class Value {
     generator,
   };
 
-  Value() noexcept : data_(None()) {}
+  Value() noexcept = default;
   // NOLINTBEGIN(google-explicit-constructor): literals become values.
-  Value(bool value) noexcept : data_(value) {}
-  Value(std::int64_t value) noexcept : data_(value) {}
-  Value(double value) noexcept : data_(value) {}
-  Value(std::string text) : data_(Text{std::make_shared<const std::string>(std::move(text))}) {}
+  Value(bool value) noexcept : kind_(Kind::boolean), scalar_{.integer = value ? 1 : 0} {}
+  Value(std::int64_t value) noexcept : kind_(Kind::integer), scalar_{.integer = value} {}
+  Value(double value) noexcept : kind_(Kind::real), scalar_{.real = value} {}
+  Value(std::string text)
+      : kind_(Kind::string), object_(std::make_shared<std::string>(std::move(text))) {}
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
   Value(List items);
@@ -71,8 +71,8 @@ class Value {
   /// `depth`: of what they are made of.
   static Value generator(std::function<Result<List>()> make, std::size_t depth);
 
-  [[nodiscard]] Kind kind() const noexcept { return static_cast<Kind>(data_.index()); }
-  [[nodiscard]] bool is(Kind kind) const noexcept { return this->kind() == kind; }
+  [[nodiscard]] Kind kind() const noexcept { return kind_; }
+  [[nodiscard]] bool is(Kind kind) const noexcept { return kind_ == kind; }
   [[nodiscard]] bool is_none() const noexcept { return is(Kind::none); }
   [[nodiscard]] bool is_undefined() const noexcept { return is(Kind::undefined); }
   [[nodiscard]] bool is_string() const noexcept { return is(Kind::string); }
@@ -81,22 +81,22 @@ class Value {
   /// An integer or a boolean, which is one in Python.
   [[nodiscard]] bool is_integral() const noexcept { return is(Kind::integer) || is(Kind::boolean); }
   [[nodiscard]] bool is_number() const noexcept { return is_integral() || is(Kind::real); }
-  [[nodiscard]] bool is_markup() const noexcept;
+  [[nodiscard]] bool is_markup() const noexcept { return is_safe_; }
   /// "str", "int" and so on, as Python names them.
   [[nodiscard]] std::string_view type_name() const noexcept;
 
   // Each requires the kind it names.
-  [[nodiscard]] const std::string& why() const { return *std::get<Undefined>(data_).why; }
-  [[nodiscard]] std::int64_t integral() const;
-  [[nodiscard]] double number() const;
-  [[nodiscard]] const std::string& text() const { return *std::get<Text>(data_).text; }
-  [[nodiscard]] const List& items() const;  ///< Of a list or a tuple.
-  [[nodiscard]] const Dict& dict() const;
-  [[nodiscard]] Dict& name_space() const;
-  [[nodiscard]] const Callable& callable() const { return *std::get<Code>(data_).callable; }
-  [[nodiscard]] const std::shared_ptr<LoopState>& loop() const {
-    return std::get<Looping>(data_).state;
+  [[nodiscard]] const std::string& why() const noexcept { return as<std::string>(); }
+  [[nodiscard]] std::int64_t integral() const noexcept { return scalar_.integer; }
+  [[nodiscard]] double number() const noexcept {
+    return is(Kind::real) ? scalar_.real : static_cast<double>(scalar_.integer);
   }
+  [[nodiscard]] const std::string& text() const noexcept { return as<std::string>(); }
+  [[nodiscard]] const List& items() const noexcept;  ///< Of a list or a tuple.
+  [[nodiscard]] const Dict& dict() const noexcept;
+  [[nodiscard]] Dict& name_space() const noexcept;
+  [[nodiscard]] const Callable& callable() const noexcept;
+  [[nodiscard]] std::shared_ptr<LoopState> loop() const noexcept;
   /// The elements of a generator; none the second time.
   [[nodiscard]] Result<List> generate() const;
   /// Whether both are the same object.
@@ -109,58 +109,23 @@ class Value {
  private:
   struct Elements;
   struct Mapped;
+  struct Generator;
 
-  struct Undefined {
-    std::shared_ptr<const std::string> why;
-  };
-  struct None {};
-  struct Text {
-    std::shared_ptr<const std::string> text;
-    bool is_safe = false;
-  };
-  struct Items {
-    std::shared_ptr<const Elements> elements;
-  };
-  struct TupleItems {
-    std::shared_ptr<const Elements> elements;
-  };
-  struct Mapping {
-    std::shared_ptr<const Mapped> mapped;
-  };
-  struct Names {
-    std::shared_ptr<Dict> items;
-  };
-  struct Code {
-    std::shared_ptr<const Callable> callable;
-  };
-  struct Looping {
-    std::shared_ptr<LoopState> state;
-  };
-  struct Generator {
-    std::function<Result<List>()> make;
-    std::size_t depth = 1;
-    bool is_spent = false;
-  };
-  struct Generated {
-    std::shared_ptr<Generator> generator;
-  };
-  using Data = std::variant<Undefined,
-                            None,
-                            bool,
-                            std::int64_t,
-                            double,
-                            Text,
-                            Items,
-                            TupleItems,
-                            Mapping,
-                            Names,
-                            Code,
-                            Looping,
-                            Generated>;
+  Value(Kind kind, std::shared_ptr<void> object) noexcept
+      : kind_(kind), object_(std::move(object)) {}
 
-  explicit Value(Data data) : data_(std::move(data)) {}
+  template <typename T>
+  [[nodiscard]] T& as() const noexcept {
+    return *static_cast<T*>(object_.get());
+  }
 
-  Data data_;
+  Kind kind_ = Kind::none;
+  bool is_safe_ = false;
+  union {
+    std::int64_t integer = 0;
+    double real;
+  } scalar_;                           // of booleans and numbers
+  std::shared_ptr<void> object_ = {};  // of all others; what it is, `kind_` says
 };
 
 /// Keys and values in the order in which the keys came.
