@@ -28,6 +28,7 @@ LAYERS = {
     "telemetry": ["api", "wire"],
     "session": ["telemetry"],
     "tokenizer": ["formats"],
+    "jinja": ["tokenizer"],
     "client": ["session", "transport", "loss", "tokenizer"],
     "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],
