@@ -334,6 +334,7 @@ void Service::count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t c
 void Service::audit(const Caller& caller, std::string event, StringMap details) {
   TINKER_LOG(options_.logger, info, line_of(caller, event, details));
   run_beside(*this,
+  if (record->owner != owner) record->user_metadata.reset();
              write_audit(this,
                          {.at = now(),
                           .owner = caller.owner,

@@ -141,7 +141,8 @@ class Service : public std::enable_shared_from_this<Service> {
   void set_checkpoint(const std::shared_ptr<Sampler>& sampler, CheckpointRecord checkpoint) const;
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
-  /// A checkpoint that the caller may read: his own, a public or an imported one.
+  /// A checkpoint that the caller may read: his own, a public or an imported one. The metadata of
+  /// other owners' checkpoints is private and left out.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
   /// The same, also of the account whose credential is given.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path,
