@@ -41,10 +41,11 @@ async::Task<> sweep(Service* service) {
 }
 
 async::Task<> write_counts(Service* service, std::vector<UsageRecord> counts) {
-  auto stored = service->disk.run(
-      [counts = std::move(counts)](Store& store) { return store.add_usage(counts); });
+  auto stored = service->disk.run([counts](Store& store) { return store.add_usage(counts); });
   auto wait = async::until(std::move(stored));
-  co_return co_await wait;
+  const auto written = co_await wait;
+  if (!written.ok()) service->usage.put_back(counts);
+  co_return written;
 }
 
 async::Task<> write_last_request(Service* service, RunRecord record) {
@@ -403,3 +404,7 @@ void Service::write_usage() {
 }
 
 }  // namespace tinker::server
+Future<void> Service::flush_usage() {
+  return apart(write_counts(this, usage.take()));
+}
+
