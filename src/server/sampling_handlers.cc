@@ -135,21 +135,6 @@ Result<void> check_not_external(const CheckpointRecord& record) {
   return is_export(record.path().to_string());
 }
 
-/// Clients that fetch nothing, or ask for far more than is computed, are told to wait: they try
-/// again.
-Result<void> check_load(const Service& service) {
-  const auto& limits = service.options().limits;
-  const auto& futures = service.futures;
-  if (futures.pending() < limits.operations && futures.kept_bytes() < limits.result_bytes)
-    return {};
-  return Error{
-      .code = ErrorCode::rate_limited,
-      .message = base::concat(futures.pending(),
-                              " requests wait and ",
-                              futures.kept_bytes(),
-                              " bytes of results are not fetched; try again when there are fewer")};
-}
-
 /// The session that a request names, or a place of its own for one that names a model.
 async::Task<std::shared_ptr<Sampler>> sampler_of(Call call, SampleRequest request) {
   if (request.sampling_session_id) {
@@ -293,7 +278,6 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number && (*number < 0 || *number > kMaxNumber)) {
     co_return bad_request(base::concat("seq_id: expected 0 to ", kMaxNumber, ", found ", *number));
   }
-  TINKER_CO_TRY(check_load(*call.service));
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
   if (number) {
@@ -309,11 +293,13 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
                                  .sample_sequence_ids = sequence_ids(id, known->num_samples)};
     }
   }
-  const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
-                                        : base::concat("sample:", call.service->random_id());
+  // Clients that fetch nothing, or ask for far more than is computed, wait and try again.
+  TINKER_CO_TRY(call.service->futures.check_room(call.caller.owner));
   UntypedApiFuture answer = {.request_id = request_id,
                              .sample_sequence_ids = sequence_ids(request_id, request.num_samples)};
-  FutureStore::Spec spec = {.request_id = request_id, .owner = call.caller.owner};
+  FutureStore::Spec spec = {.request_id = request_id,
+                            .owner = call.caller.owner,
+                            .has_session = request.sampling_session_id.has_value()};
   auto scope = std::make_shared<async::Scope>();
   // By itself, because the engine's thread may be the last to let go of it.
   const auto progress = std::make_shared<SampleProgress>();

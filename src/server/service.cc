@@ -110,6 +110,9 @@ Service::Service(Parts parts)
       journals(std::move(parts.journals)),
       started_at(parts.loop->now()),
       loop_(std::move(parts.loop)),
+          .keep_sessionless = limits.sessionless_time,
+          .max_pending = limits.operations,
+          .max_unfetched_bytes = limits.result_bytes,
       workers_(std::move(parts.workers)),
       options_(std::move(parts.options)),
       scope_(sessions.parent()) {
@@ -371,6 +374,22 @@ void Service::end_session(const Session& session, const Error& reason) {
     if (run->record.session_id != session.record.session_id) {
       ++it;
       continue;
+Result<void> Service::check_room(const std::string& owner, std::size_t bytes) const {
+  TINKER_TRY(futures.check_room(owner));
+  if (accepted_bytes_.admits(owner, bytes, options_.limits.accepted_bytes)) return {};
+  return Error{.code = ErrorCode::rate_limited,
+               .message = base::concat(accepted_bytes_.of(owner),
+                                       " bytes of your training data wait; try again when there "
+                                       "are fewer")};
+}
+
+std::shared_ptr<const void> Service::charge(const std::string& owner, std::size_t bytes) {
+  accepted_bytes_.add(owner, bytes);
+  return {this, [self = shared_from_this(), owner, bytes](const void*) {
+            self->accepted_bytes_.remove(owner, bytes);
+          }};
+}
+
     }
     it = runs_.erase(it);
     ++unloaded;

@@ -26,6 +26,7 @@
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
+#include "server/shares.h"
 #include "server/uploads.h"
 #include "server/usage.h"
 #include "server/wait_list.h"
@@ -160,6 +161,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// For whoever watches the server: lines of its log.
   void note_save(const CheckpointRecord& record) const;
   void note_refused_key(const http::Peer& peer);
+  /// Whether the owner may send `bytes` more for a training run. Fails with `rate_limited`.
+  [[nodiscard]] Result<void> check_room(const std::string& owner, std::size_t bytes) const;
+  /// Counts `bytes` of a request's body as accepted while what this yields lives.
+  std::shared_ptr<const void> charge(const std::string& owner, std::size_t bytes);
+  /// Writes what was counted to the disk; what cannot be written is counted again.
+  Future<void> flush_usage();
 
   Access access;
   Disk disk;
@@ -203,3 +210,4 @@ class Service : public std::enable_shared_from_this<Service> {
 };
 
 }  // namespace tinker::server
+  Shares accepted_bytes_ = {};  // of training data
