@@ -171,7 +171,7 @@ std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_
 async::Task<> journal_number(std::shared_ptr<Service> service,
                              std::shared_ptr<Sampler> sampler,
                              std::int64_t number) {
-  if (!service->journals) co_return Result<void>();
+  if (!service->journals || sampler->is_dropped) co_return Result<void>();
   auto& journalled = sampler->journalled[number / kClone];
   const auto log = service->journals->session_log(sampler->record.session_id);
   if (number >= journalled) {
@@ -280,17 +280,19 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   }
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
+  const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
+                                        : base::concat("sample:", call.service->random_id());
   if (number) {
     auto journalling = journal_number(call.service, sampler, *number);
     TINKER_CO_TRY(co_await std::move(journalling));
-    if (const auto* known = sampler->accepted.find(*number)) {
+    if (const auto* known = sampler->session->samples.find(request_id)) {
       if (known->payload_hash != call.payload_hash) {
         co_return bad_request(
             base::concat("seq_id ", *number, " was used before, for another request"));
       }
-      const auto id = base::concat(sampler->record.sampler_id, ":", *number);
-      co_return UntypedApiFuture{.request_id = id,
-                                 .sample_sequence_ids = sequence_ids(id, known->num_samples)};
+      co_return UntypedApiFuture{
+          .request_id = request_id,
+          .sample_sequence_ids = sequence_ids(request_id, known->num_samples)};
     }
   }
   // Clients that fetch nothing, or ask for far more than is computed, wait and try again.
@@ -315,8 +317,8 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number) {
     spec.target = {.sampling_session_id = sampler->record.sampler_id,
                    .cloned_sampler_id = *number / kClone};
-    sampler->accepted.put(*number,
-                          {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
+    sampler->session->samples.put(
+        request_id, {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
   }
   const bool is_new = call.service->futures.open(std::move(spec));
   if (!is_new) co_return answer;  // a repeat that the sampling session has forgotten

@@ -80,6 +80,7 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
   TINKER_CO_TRY(auto wanted, std::move(loss));
   const std::size_t tokens = tokens_of(request.data);
   const LocalTrainer& trainer = run->trainer();
+  run->model()->engine.limit_training(service->models->training_room(run->record.base_model));
   auto& data = request.data;
   auto passing = wanted.formula
                      ? (request.forward_only
