@@ -81,7 +81,7 @@ struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
       : loop(std::move(on)), workers(std::move(with)), options(std::move(given)) {}
 
   Result<void> add_models();
-  Result<void> add(const ServedModel& model, SourceFinder& finder, const engine::Kernels& kernels);
+  Result<void> add(const ServedModel& model, SourceFinder& finder);
   [[nodiscard]] Result<const Offer*> find(std::string_view name) const;
 
   [[nodiscard]] LoadedPtr lease(Slot& slot) const;
@@ -114,14 +114,12 @@ Result<void> ModelRegistry::Impl::add_models() {
   TINKER_TRY(kernels, choose_kernels(options.precision));
   SourceFinder finder(options.hub_cache);
   for (const auto& model : options.models) {
-    TINKER_TRY(add(model, finder, *kernels));
+    TINKER_TRY(add(model, finder));
   }
   return {};
 }
 
-Result<void> ModelRegistry::Impl::add(const ServedModel& model,
-                                      SourceFinder& finder,
-                                      const engine::Kernels& kernels) {
+Result<void> ModelRegistry::Impl::add(const ServedModel& model, SourceFinder& finder) {
   if (find(model.name).ok()) {
     return Error{.code = ErrorCode::invalid_argument,
                  .message = base::concat("two models are named ", base::quoted(model.name))};
@@ -136,7 +134,7 @@ Result<void> ModelRegistry::Impl::add(const ServedModel& model,
       std::ranges::find(slots, source.key(), [](const Slot& slot) { return slot.source.key(); });
   offer.slot = static_cast<std::size_t>(same - slots.begin());
   if (same == slots.end()) {
-    const auto need = memory_need(config, kernels);
+    const auto need = memory_need(config, *kernels);
     slots.push_back({.name = model.name, .source = std::move(source), .need = need});
   }
   offers.push_back(std::move(offer));
