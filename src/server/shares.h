@@ -17,8 +17,8 @@ class Shares {
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
   /// Whether the owner may take `amount` more: all of them stay within `limit`, or the owner stays
   /// within its share, which is the limit divided by the number of owners that hold something. So
-  /// an owner who fills everything keeps nobody out, and all together hold little more than twice
-  /// the limit. An owner who holds nothing is always let in.
+  /// an owner who fills everything keeps nobody out, and ten owners together hold at most three
+  /// times the limit. An owner who holds nothing is always let in.
   [[nodiscard]] bool admits(const std::string& owner, std::size_t amount, std::size_t limit) const;
 
  private:

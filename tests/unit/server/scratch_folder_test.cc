@@ -1,6 +1,7 @@
 #include "server/scratch_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -32,8 +33,8 @@ class ScratchFolders : public ::testing::Test {
   }
   /// The folder of a process that was killed.
   static fs::path left_behind(const std::string& prefix) {
-    int ends[2] = {};
-    EXPECT_EQ(::pipe(ends), 0);
+    std::array<int, 2> ends = {};
+    EXPECT_EQ(::pipe(ends.data()), 0);
     const pid_t child = ::fork();
     if (child == 0) {
       const auto folder = ScratchFolder::create(prefix);
