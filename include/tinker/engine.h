@@ -96,6 +96,7 @@ struct EngineQueue {
   std::size_t samples = 0;            ///< Accepted and not ended.
   std::size_t samples_computing = 0;  ///< Those of them that had a part of the last batch.
   std::size_t cache_bytes = 0;        ///< Keys and values of samples that are under way.
+  std::size_t training_bytes = 0;     ///< What training calls took and keep for the next ones.
 };
 
 /// How far a sample has come, for whoever waits for it. Thread-safe.
@@ -330,6 +331,9 @@ class Engine {
                                       std::shared_ptr<SampleProgress> progress) const;
   /// Waits for nothing.
   [[nodiscard]] EngineQueue queue() const noexcept;
+  /// From now on training calls may take this much besides the weights, whatever
+  /// `EngineOptions::training_bytes` says; 0: that again. For whoever shares memory out.
+  void limit_training(std::size_t bytes) const noexcept;
   // NOLINTEND(modernize-use-nodiscard)
 
  private:

@@ -28,7 +28,7 @@ struct LocalServerLimits {
   Time write_time = std::chrono::seconds(60);  ///< How long a client takes for a KiB of an answer.
 
   // Work.
-  std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, samples get 429.
+  std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, more get 429.
   std::size_t samples = 16'384;          ///< Number of samples of one request.
   std::size_t losses = 1000;             ///< Number of custom losses of a session.
   std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a session keeps.
@@ -36,16 +36,18 @@ struct LocalServerLimits {
   std::size_t uploads = 8;               ///< Number of an owner's unfinished uploads.
   std::size_t upload_bytes = 1 * kGibi;  ///< Size of a file of an upload; `body_bytes` holds, too.
   Time chunk_time = std::chrono::seconds(60);  ///< How long a request waits for lower numbers.
+  std::size_t accepted_bytes = 2 * kGibi;      ///< Size of unfinished training data; beyond, 429.
 
   // Results.
   Time poll_time = std::chrono::seconds(35);        ///< How long a poll is held.
   Time batch_poll_time = std::chrono::seconds(30);  ///< How long a batched poll is held.
   Time delivered_time = std::chrono::minutes(10);   ///< How long a delivered result is kept.
   Time unfetched_time = std::chrono::hours(24);     ///< How long a result waits for its client.
-  std::size_t result_bytes = 2 * kGibi;       ///< Size of all results; beyond, samples get 429.
+  std::size_t result_bytes = 2 * kGibi;             ///< Size of unfetched results; beyond, 429.
   std::size_t delivered_bytes = 256 * kMebi;  ///< Size of the delivered ones; the oldest go first.
   std::size_t announced_bytes = 4 * kMebi;    ///< Size from which a result is announced first.
   std::size_t expired_ids = 100'000;          ///< Number of expired results that are remembered.
+  Time sessionless_time = std::chrono::hours(1);  ///< As `unfetched_time`, of no session's samples.
 
   // Links, expiry, and the end.
   Time link_time = std::chrono::minutes(15);   ///< How long a signed link to a checkpoint works.

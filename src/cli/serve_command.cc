@@ -115,6 +115,15 @@ sigset_t wanted_signals() {
   return out;
 }
 
+/// From now on Ctrl-C ends the process at once, as it does other programs.
+void let_interrupts_end_it() {
+  std::signal(SIGINT, SIG_DFL);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &interrupt, nullptr);
+}
+
 /// Until a signal says stop. Yields the exit status.
 int wait_for_end(const LocalServer& server,
                  std::chrono::milliseconds drain_time,
@@ -132,6 +141,7 @@ int wait_for_end(const LocalServer& server,
     output.line(
         "info",
         base::concat("stopping: what runs has ", base::seconds_text(drain_time), " to finish"));
+    let_interrupts_end_it();
     const auto stopped = server.stop(drain_time);
     if (!stopped.ok()) output.line("error", stopped.error().to_string());
     return signal == SIGINT ? kInterrupted : stopped.ok() ? kOk : kRefused;
@@ -202,6 +212,7 @@ Result<LocalServerOptions> server_options(const ServeOptions& options,
 }
 
 Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
+  std::signal(SIGPIPE, SIG_IGN);  // it serves on when nobody reads its standard output any more
   const auto log = std::make_shared<ServeLog>(output);
   TINKER_TRY(auto prepared, server_options(options, output, log));
   TINKER_TRY(server::check_options(prepared));

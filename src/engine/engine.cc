@@ -255,6 +255,10 @@ EngineQueue Engine::queue() const noexcept {
   return core_->queue();
 }
 
+void Engine::limit_training(std::size_t bytes) const noexcept {
+  core_->compute()->training_limit = bytes;
+}
+
 Future<SampleResponse> Engine::sample_async(ModelInput prompt,
                                             SamplingParams params,
                                             AdapterSnapshot from,

@@ -108,7 +108,11 @@ class EngineCore {
                                                                   CheckpointParts parts) const;
   Future<SampleResponse> sample(EngineCall call, SampleJob job);
 
-  [[nodiscard]] EngineQueue queue() const noexcept { return scheduler_.queue(); }
+  [[nodiscard]] EngineQueue queue() const noexcept {
+    EngineQueue out = scheduler_.queue();
+    out.training_bytes = compute_->training_bytes;
+    return out;
+  }
   [[nodiscard]] LineId new_line() noexcept { return scheduler_.new_line(); }
   std::uint64_t next_seed();
   /// Fails if there is no memory for an adapter and its gradients.

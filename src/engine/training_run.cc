@@ -88,6 +88,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   };
   auto passes = score(batch.sequences, evaluate, differentiates, limits);
   while (passes.step()) co_yield passes.cut();
+  compute_->training_bytes = compute_->trainer.bytes_held();
   TINKER_CO_TRY(passes.take());
   sum_of_loss = sum;
   co_return std::move(out);
@@ -125,6 +126,7 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
   };
   auto passes = score(batch.sequences, evaluate, differentiates, limits);
   while (passes.step()) co_yield passes.cut();
+  compute_->training_bytes = compute_->trainer.bytes_held();
   TINKER_CO_TRY(passes.take());
   for (auto& [name, value] : out.metrics) {
     if (name.ends_with(":mean")) value /= static_cast<double>(data.size());
@@ -136,7 +138,9 @@ Resumable<ForwardBackwardOutput> TrainingRun::run(std::span<const Datum> data,
 /// Layers are computed again where keeping them would be too much.
 Result<PassLimits> TrainingRun::limits_for(std::span<const Datum> data) const {
   const std::size_t held = compute_->trainer.bytes_held();
-  const std::size_t limit = training_bytes_ != 0 ? training_bytes_ : available_memory() + held;
+  std::size_t limit = compute_->training_limit;
+  if (limit == 0) limit = training_bytes_;
+  if (limit == 0) limit = available_memory() + held;
   TINKER_TRY(std::size_t needed, bytes_needed(data));
   const bool may_keep_layers = needed <= limit;
   if (!may_keep_layers) {

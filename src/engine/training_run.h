@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -20,6 +22,10 @@ struct Compute {
   std::unique_ptr<ThreadPool> threads;
   std::shared_ptr<const Model> model;
   Trainer trainer;
+  /// What passes may take; 0: what their run may. Set from any thread.
+  std::atomic<std::size_t> training_limit = 0;
+  /// What passes took and keep. Read from any thread.
+  std::atomic<std::size_t> training_bytes = 0;
 };
 
 /// An adapter with its gradients and the state of its optimizer.

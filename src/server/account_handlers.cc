@@ -106,10 +106,10 @@ async::Task<BillingUsageResponse> billing_usage(Call call, GetBillingUsageReques
     std::vector<UsageRecord> usage = {};
     std::map<std::string, BillingUsageSession, std::less<>> sessions = {};
   };
-  auto stored = call.service->disk.run(
-      [owner = call.caller.owner, from, to, fresh = call.service->usage.take()](
-          Store& store) -> Result<Found> {
-        TINKER_TRY(store.add_usage(fresh));
+  auto flushed = async::until(call.service->flush_usage());
+  TINKER_CO_TRY(co_await flushed);
+  auto stored =
+      call.service->disk.run([owner = call.caller.owner, from, to](Store& store) -> Result<Found> {
         Found out;
         TINKER_TRY(out.usage, store.usage(owner, from, to));
         for (const auto& usage : out.usage) {

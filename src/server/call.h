@@ -20,9 +20,10 @@ struct Call {
   http::ServerRequest request;
   http::ResponseWriter writer;  ///< Only for handlers that send their answer piece by piece.
   Caller caller = {};
-  std::vector<std::string> args = {};  ///< What stands for the {names} of the path, decoded.
-  std::string payload_hash = {};       ///< SHA-256 of the body, where it begins work.
-  RequestSource source = {};           ///< Of a replay, `request` and `writer` are null.
+  std::vector<std::string> args = {};       ///< What stands for the {names} of the path, decoded.
+  std::string payload_hash = {};            ///< SHA-256 of the body, where it begins work.
+  RequestSource source = {};                ///< Of a replay, `request` and `writer` are null.
+  std::shared_ptr<const void> charge = {};  ///< While it lives, the body counts as accepted.
 
   [[nodiscard]] std::string_view header(std::string_view name) const {
     if (source.is_replay) {

@@ -329,8 +329,8 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
   std::optional<Instant> expires;
   if (request.ttl_seconds)
     expires = call.service->now() + std::chrono::seconds(*request.ttl_seconds);
-  auto stored = call.service->disk.run(
-      [from = source.path(), run, expires](Store& store) -> Result<TinkerPath> {
+  auto stored =
+      call.service->disk.run([from = source, run, expires](Store& store) -> Result<TinkerPath> {
         TINKER_TRY(const auto known, store.find_run(run.run_id));
         if (known && known->owner == run.owner) {  // a repeat
           const TinkerPath there = {

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/files.h"
@@ -30,15 +31,6 @@ Error file_error(std::string_view what, const fs::path& path, const std::error_c
           .message = concat(what, " ", path.string(), ": ", reason.message())};
 }
 
-Result<fs::path> make_temporary_folder() {
-  std::error_code error;
-  const auto parent = fs::temp_directory_path(error);
-  if (error) return file_error("find", "a folder for temporary files", error);
-  auto name = (parent / "tinker-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) return system_error("make", name);
-  return fs::path(name);
-}
-
 /// Makes the folder, for its owner alone, if it is not there.
 Result<fs::path> make_folder(const fs::path& path) {
   std::error_code error;
@@ -52,6 +44,15 @@ Result<fs::path> make_folder(const fs::path& path) {
     return file_error("open", folder, std::make_error_code(std::errc::not_a_directory));
   }
   return folder;
+}
+
+/// Makes the file if it is not there. Others can read it at no moment.
+Result<void> make_private_file(const fs::path& path) {
+  constexpr mode_t kMode = 0600;
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
+  if (!file.is_open()) return system_error("open", path.string());
+  if (::fchmod(file.get(), kMode) != 0) return system_error("restrict", path.string());
+  return {};
 }
 
 /// All of a short file, or nothing if it does not exist.
@@ -78,26 +79,48 @@ Result<void> write_private_file(const std::string& path, std::string_view bytes)
 
 }  // namespace
 
+Result<void> make_private_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error) return file_error("make", path, error);
+  fs::permissions(path, fs::perms::owner_all, error);
+  if (error) return file_error("restrict", path, error);
+  return {};
+}
+
 Result<DataFolder> DataFolder::open(const fs::path& path) {
-  const bool is_temporary = path.empty();
-  TINKER_TRY(auto folder, is_temporary ? make_temporary_folder() : make_folder(path));
-  DataFolder data(std::move(folder), is_temporary);
+  std::shared_ptr<const ScratchFolder> scratch;
+  if (path.empty()) {
+    TINKER_TRY(scratch, ScratchFolder::create("tinker"));
+  }
+  TINKER_TRY(auto folder, scratch ? Result<fs::path>(scratch->path()) : make_folder(path));
+  DataFolder data(std::move(folder), std::move(scratch));
   TINKER_TRY(data.take_lock());
   TINKER_TRY(data.read_or_make_secret());
-  std::error_code error;
-  fs::create_directory(data.checkpoints(), error);
-  if (error) return file_error("make", data.checkpoints(), error);
+  TINKER_TRY(data.restrict());
   TINKER_TRY(base::sync_folder(data.path_.string()));
   return data;
 }
 
-DataFolder::~DataFolder() {
-  std::error_code ignored;
-  if (is_temporary_) fs::remove_all(path_, ignored);
+// The folder itself may be one that others share: what is private in it protects itself. SQLite
+// gives the files beside the catalogue the permissions of the catalogue.
+Result<void> DataFolder::restrict() const {
+  TINKER_TRY(make_private_folder(checkpoints()));
+  if (fs::exists(journals())) {
+    TINKER_TRY(make_private_folder(journals()));
+  }
+  TINKER_TRY(make_private_file(catalogue()));
+  for (const auto* const beside : {"-wal", "-shm"}) {
+    const fs::path file = catalogue().string() + beside;
+    if (fs::exists(file)) {
+      TINKER_TRY(make_private_file(file));
+    }
+  }
+  return {};
 }
 
 Result<void> DataFolder::take_lock() {
-  constexpr mode_t kMode = 0644;
+  constexpr mode_t kMode = 0600;
   const auto file = (path_ / "lock").string();
   lock_ = FileDescriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
   if (!lock_.is_open()) return system_error("open", file);

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "server/scratch_folder.h"
 #include "tinker/result.h"
 
 namespace tinker::server {
@@ -18,6 +20,9 @@ namespace tinker::server {
 ///     secret         32 random bytes
 ///     catalogue.db   what `Store` knows
 ///     checkpoints/   a folder for each checkpoint
+///     journal/       the journals of a durable server
+///
+/// Nobody but its owner can read these, whoever may enter the folder itself.
 ///
 /// Thread-compatible.
 class DataFolder {
@@ -25,13 +30,8 @@ class DataFolder {
   /// Opens or makes it. An empty path makes a temporary one, removed with this object. Fails with
   /// `invalid_argument` while somebody else has it open.
   static Result<DataFolder> open(const std::filesystem::path& path);
-  DataFolder(DataFolder&& other) noexcept
-      : path_(std::move(other.path_)),
-        is_temporary_(std::exchange(other.is_temporary_, false)),
-        lock_(std::move(other.lock_)),
-        secret_(std::move(other.secret_)) {}
+  DataFolder(DataFolder&&) = default;
   DataFolder& operator=(DataFolder&&) = delete;
-  ~DataFolder();
 
   /// Removes a checkpoint's folder; does nothing for an empty name. What cannot be removed is an
   /// orphan, for the next open.
@@ -41,21 +41,26 @@ class DataFolder {
   [[nodiscard]] const std::string& secret() const noexcept { return secret_; }
   [[nodiscard]] std::filesystem::path catalogue() const { return path_ / "catalogue.db"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path journals() const { return path_ / "journal"; }
   /// The names of all that lies in `checkpoints()`.
   [[nodiscard]] Result<std::vector<std::string>> checkpoint_folders() const;
 
  private:
-  DataFolder(std::filesystem::path path, bool is_temporary)
-      : path_(std::move(path)), is_temporary_(is_temporary) {}
+  DataFolder(std::filesystem::path path, std::shared_ptr<const ScratchFolder> scratch)
+      : path_(std::move(path)), scratch_(std::move(scratch)) {}
 
   Result<void> take_lock();
+  [[nodiscard]] Result<void> restrict() const;
   Result<void> read_or_make_secret();
 
   std::filesystem::path path_;
-  bool is_temporary_;
+  std::shared_ptr<const ScratchFolder> scratch_;  // null: it stays
   base::FileDescriptor lock_ = {};
   std::string secret_ = {};
 };
+
+/// Makes the folder if it is not there, and lets nobody but its owner into it.
+Result<void> make_private_folder(const std::filesystem::path& path);
 
 /// Bytes in all regular files below `folder`.
 Result<std::int64_t> size_of_folder(const std::filesystem::path& folder);

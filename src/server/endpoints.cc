@@ -155,6 +155,36 @@ async::Task<Decoded<Request>> read_request(Call call, std::string body) {
   co_return co_await wait;
 }
 
+/// Whether the caller may begin one more request of a run. A repeat, and one that others of its run
+/// wait for, are always let in: nothing that was accepted waits for what is kept out.
+Result<void> check_room(const Call& call,
+                        const std::string& model_id,
+                        std::optional<std::int64_t> seq_id,
+                        std::size_t bytes) {
+  const auto run = call.service->find_run(model_id, call.caller.owner);
+  if (!run.ok() || (seq_id && (*run)->expects(*seq_id))) return {};
+  auto room = call.service->check_room(call.caller.owner, bytes);
+  // Clients send the first chunk of a batch when all others were accepted.
+  if (!room.ok()) (*run)->stop_waiting();
+  return room;
+}
+
+/// The same for what was decoded; requests of no run pass.
+template <typename Request>
+Result<void> check_room(const Call& call, const Decoded<Request>& decoded, std::size_t bytes) {
+  if constexpr (!kOperation<Request>.empty()) {
+    if (call.source.is_replay) return {};
+    if (decoded.request.ok()) {
+      const std::optional<std::string> model_id = decoded.request->model_id;
+      return check_room(call, model_id.value_or(""), decoded.request->seq_id, bytes);
+    }
+    if (decoded.number) {
+      return check_room(call, decoded.number->model_id, decoded.number->seq_id, bytes);
+    }
+  }
+  return {};
+}
+
 template <auto kHandler, typename Signature = decltype(kHandler)>
 struct Row;
 
@@ -175,8 +205,13 @@ struct Row<kHandler, async::Task<Answer> (*)(Call)> {
 template <auto kHandler, typename Answer, typename Request>
 struct Row<kHandler, async::Task<Answer> (*)(Call, Request)> {
   static async::Task<Reply> handle(Call call, std::string body) {
+    const std::size_t bytes = body.size();
     auto reading = read_request<Request>(call, std::move(body));
     TINKER_CO_TRY(auto decoded, co_await std::move(reading));
+    TINKER_CO_TRY(check_room(call, decoded, bytes));
+    if constexpr (std::is_same_v<Request, ForwardBackwardRequest>) {
+      call.charge = call.service->charge(call.caller.owner, bytes);
+    }
     if (!decoded.request.ok()) {
       Error why = std::move(decoded.request).error();
       if (!decoded.number) co_return why;

@@ -107,6 +107,10 @@ bool FutureStore::open(Spec spec) {
   return table_->open(std::move(spec));
 }
 
+Result<void> FutureStore::check_room(const std::string& owner) const {
+  return table_->check_room(owner);
+}
+
 void FutureStore::finish(const std::string& request_id, Result<EncodedResult> outcome) {
   table_->finish(request_id, std::move(outcome));
 }

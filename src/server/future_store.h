@@ -29,6 +29,11 @@ struct FutureLimits {
   std::chrono::nanoseconds keep_delivered = std::chrono::minutes(10);
   /// A result that nobody fetched is dropped after so long.
   std::chrono::nanoseconds keep_unfetched = std::chrono::hours(24);
+  /// The same for results that no session owns: nothing else ends them.
+  std::chrono::nanoseconds keep_sessionless = std::chrono::hours(1);
+  /// Of all owners; beyond it `check_room` refuses those who hold more than their share.
+  std::size_t max_pending = 100'000;
+  std::size_t max_unfetched_bytes = std::size_t{2} << 30U;
   /// Of results that were delivered; beyond it the one delivered first goes first.
   std::size_t max_delivered_bytes = std::size_t{256} << 20U;
   /// Results at least this long are announced by their size first, where the client allows it.
@@ -69,6 +74,7 @@ class FutureStore {
     std::string owner = {};  ///< Others get `UnknownId`.
     /// Of samples: whose batched poll announces it.
     std::optional<SamplingSessionFuturesTarget> target = {};
+    bool has_session = true;  ///< What the session leaves is dropped when the session is forgotten.
     /// Called once when the client gives it up while it is pending. May call the store.
     UniqueFunction<void()> cancel = {};
     /// Why the request waits: asked when a poll ends before it does and `set_state` gave no reason.
@@ -83,6 +89,9 @@ class FutureStore {
   /// Whether the id was new: nothing happens if it is in use. One that has expired may be used
   /// again.
   bool open(Spec spec);
+  /// Whether the owner may begin one more. Fails with `rate_limited` where all owners together have
+  /// too much that is pending or not fetched, and this one more than its share.
+  [[nodiscard]] Result<void> check_room(const std::string& owner) const;
   /// The first outcome counts. Ids that are unknown, or were given up, are ignored.
   void finish(const std::string& request_id, Result<EncodedResult> outcome);
   /// Why it waits, for polls that are answered while it does.

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
+
 namespace tinker::server {
 
 namespace {
@@ -44,9 +46,29 @@ bool FutureTable::open(FutureStore::Spec spec) {
   pending_.push_back({.id = std::move(spec.request_id),
                       .owner = std::move(spec.owner),
                       .target = std::move(announcer),
-                      .pending = std::move(waiting)});
+                      .pending = std::move(waiting),
+                      .has_session = spec.has_session});
+  pending_count_.add(pending_.back().owner, 1);
   by_id_.emplace(pending_.back().id, std::prev(pending_.end()));
   return true;
+}
+
+Result<void> FutureTable::check_room(const std::string& owner) const {
+  if (pending_count_.admits(owner, 1, limits_.max_pending) &&
+      unfetched_bytes_.admits(owner, 1, limits_.max_unfetched_bytes)) {
+    return {};
+  }
+  return Error{.code = ErrorCode::rate_limited,
+               .message = base::concat(pending_count_.of(owner),
+                                       " of your requests wait and ",
+                                       unfetched_bytes_.of(owner),
+                                       " bytes of results are not fetched; try again when there "
+                                       "are fewer")};
+}
+
+FutureTable::Entries& FutureTable::list_of(const Entry& entry) noexcept {
+  if (entry.is_delivered) return delivered_;
+  return entry.has_session ? unfetched_ : sessionless_;
 }
 
 void FutureTable::finish(std::string_view id, Result<EncodedResult> outcome) {
@@ -67,8 +89,10 @@ void FutureTable::end(Place place, Result<EncodedResult> outcome) {
   }
   entry.outcome = std::make_shared<const Result<EncodedResult>>(std::move(outcome));
   entry.since = loop_->now();
-  unfetched_.splice(unfetched_.end(), pending_, place);
-  kept_bytes_ += cost(entry);
+  auto& results = list_of(entry);
+  results.splice(results.end(), pending_, place);
+  pending_count_.remove(entry.owner, 1);
+  unfetched_bytes_.add(entry.owner, cost(entry));
   pending->waiters.wake_all();
   set_timer();
 }
@@ -83,9 +107,11 @@ void FutureTable::delivered(std::string_view id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->pending) return;
   const Place place = found->second;
-  if (!place->is_delivered) delivered_bytes_ += cost(*place);
-  auto& from = std::exchange(place->is_delivered, true) ? delivered_ : unfetched_;
-  delivered_.splice(delivered_.end(), from, place);
+  delivered_.splice(delivered_.end(), list_of(*place), place);
+  if (!std::exchange(place->is_delivered, true)) {
+    unfetched_bytes_.remove(place->owner, cost(*place));
+    delivered_bytes_ += cost(*place);
+  }
   place->since = loop_->now();
   drop_overweight();
   set_timer();
@@ -108,6 +134,7 @@ void FutureTable::cancel(std::string_view id, std::string_view owner) {
   by_id_.erase(found);
   Entry entry = std::move(*place);
   pending_.erase(place);
+  pending_count_.remove(entry.owner, 1);
   // A batched poll may still wait for it, so it has an event, too.
   announce(entry, FutureFailed{.request_id = entry.id});
   expired_.add(std::move(entry.id), std::move(entry.owner), std::move(entry.event));
@@ -117,7 +144,7 @@ void FutureTable::cancel(std::string_view id, std::string_view owner) {
 
 void FutureTable::forget(std::string_view prefix) {
   std::vector<std::pair<std::string, std::string>> found;  // ids and owners
-  for (const Entries* entries : {&pending_, &unfetched_, &delivered_}) {
+  for (const Entries* entries : {&pending_, &unfetched_, &sessionless_, &delivered_}) {
     for (const Entry& entry : *entries) {
       if (entry.id.starts_with(prefix)) found.emplace_back(entry.id, entry.owner);
     }
@@ -178,9 +205,12 @@ std::size_t FutureTable::cost(const Entry& entry) noexcept {
 }
 
 void FutureTable::drop(Place place, std::unique_ptr<Event> event) {
-  kept_bytes_ -= cost(*place);
-  if (place->is_delivered) delivered_bytes_ -= cost(*place);
-  auto& from = place->is_delivered ? delivered_ : unfetched_;
+  if (place->is_delivered) {
+    delivered_bytes_ -= cost(*place);
+  } else {
+    unfetched_bytes_.remove(place->owner, cost(*place));
+  }
+  auto& from = list_of(*place);
   by_id_.erase(place->id);
   expired_.add(std::move(place->id), std::move(place->owner), std::move(event));
   from.erase(place);
@@ -200,6 +230,7 @@ void FutureTable::drop_expired() {
     }
   };
   drop_from(unfetched_, limits_.keep_unfetched);
+  drop_from(sessionless_, limits_.keep_sessionless);
   drop_from(delivered_, limits_.keep_delivered);
 }
 
@@ -208,11 +239,12 @@ void FutureTable::drop_expired() {
 void FutureTable::set_timer() {
   if (has_ended_polls_) return;
   auto next = async::TimePoint::max();
-  if (!unfetched_.empty())
-    next = async::time_after(unfetched_.front().since, limits_.keep_unfetched);
-  if (!delivered_.empty()) {
-    next = std::min(next, async::time_after(delivered_.front().since, limits_.keep_delivered));
-  }
+  const auto look_at = [&next](const Entries& entries, std::chrono::nanoseconds keep) {
+    if (!entries.empty()) next = std::min(next, async::time_after(entries.front().since, keep));
+  };
+  look_at(unfetched_, limits_.keep_unfetched);
+  look_at(sessionless_, limits_.keep_sessionless);
+  look_at(delivered_, limits_.keep_delivered);
   if (next == async::TimePoint::max() || (timer_at_ && *timer_at_ <= next)) return;
   loop_->cancel(timer_);
   timer_at_ = next;

@@ -13,15 +13,17 @@
 
 #include "server/expired_ids.h"
 #include "server/future_store.h"
+#include "server/shares.h"
 #include "server/wait_list.h"
 
 namespace tinker::server {
 
 /// What a `FutureStore` knows: pending operations, their results, and when results are dropped.
 ///
-/// An entry is in one of three lists: pending, unfetched, delivered. The last two are in the order
-/// in which their entries entered them. Since all entries of a list are kept equally long, its
-/// first one expires first and one timer serves all. Nothing here resumes a task inside a call.
+/// An entry is in one of four lists: pending, unfetched, unfetched of no session, delivered. The
+/// last three are in the order in which their entries entered them. Since all entries of a list are
+/// kept equally long, its first one expires first and one timer serves all. Nothing here resumes a
+/// task inside a call.
 class FutureTable {
  public:
   struct Target;
@@ -69,6 +71,7 @@ class FutureTable {
     std::shared_ptr<const Result<EncodedResult>> outcome = {};  // null while it is pending
     std::unique_ptr<Event> event = {};
     bool is_delivered = false;
+    bool has_session = true;
     async::TimePoint since = {};  // it is in its list
   };
 
@@ -78,6 +81,7 @@ class FutureTable {
   ~FutureTable() { close(); }
 
   bool open(FutureStore::Spec spec);
+  [[nodiscard]] Result<void> check_room(const std::string& owner) const;
   void finish(std::string_view id, Result<EncodedResult> outcome);
   void delivered(std::string_view id);
   /// The client reports that it has the result (PROTOCOL 9.38 rule 5). The event goes, too, if the
@@ -102,8 +106,12 @@ class FutureTable {
   [[nodiscard]] std::int64_t last_cursor() const noexcept { return last_cursor_; }
   [[nodiscard]] bool has_ended_polls() const noexcept { return has_ended_polls_; }
   [[nodiscard]] std::size_t pending() const noexcept { return pending_.size(); }
-  [[nodiscard]] std::size_t kept() const noexcept { return unfetched_.size() + delivered_.size(); }
-  [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
+  [[nodiscard]] std::size_t kept() const noexcept {
+    return unfetched_.size() + sessionless_.size() + delivered_.size();
+  }
+  [[nodiscard]] std::size_t kept_bytes() const noexcept {
+    return unfetched_bytes_.total() + delivered_bytes_;
+  }
   [[nodiscard]] std::size_t waiting() const noexcept;
 
  private:
@@ -111,6 +119,8 @@ class FutureTable {
   using Place = Entries::iterator;
 
   static std::size_t cost(const Entry& entry) noexcept;
+  /// The list of a result.
+  Entries& list_of(const Entry& entry) noexcept;
   void end(Place place, Result<EncodedResult> outcome);
   void announce(Entry& entry, FutureCompletion what);
   /// Drops a result. Its id is remembered for a while, and `event` with it.
@@ -126,10 +136,12 @@ class FutureTable {
   std::map<TargetKey, std::weak_ptr<Target>> targets_ = {};
   Entries pending_ = {};
   Entries unfetched_ = {};
+  Entries sessionless_ = {};  // unfetched, too
   Entries delivered_ = {};
   std::unordered_map<std::string_view, Place> by_id_ = {};
   ExpiredIds<std::unique_ptr<Event>> expired_;
-  std::size_t kept_bytes_ = 0;
+  Shares pending_count_ = {};
+  Shares unfetched_bytes_ = {};
   std::size_t delivered_bytes_ = 0;
   async::TimerId timer_ = {};
   std::optional<async::TimePoint> timer_at_ = {};

@@ -9,6 +9,7 @@
 #include "http/url.h"
 #include "server/browser_check.h"
 #include "server/check_options.h"
+#include "server/data_folder.h"
 #include "server/endpoints.h"
 #include "server/errors.h"
 #include "server/model_fetch.h"
@@ -139,6 +140,7 @@ Result<void> Host::open(LocalServerOptions options) {
   }
   std::unique_ptr<Journals> journals;
   if (options.durable) {
+    TINKER_TRY(make_private_folder(data_dir_ / "journal"));
     const JournalOptions kept = {.folder = data_dir_ / "journal",
                                  .snapshot_steps = options.snapshot_steps};
     journals = std::make_unique<Journals>(loop_, kept, options.logger);

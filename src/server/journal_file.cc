@@ -136,7 +136,7 @@ struct JournalFile::NewFile {
   static Result<NewFile> create(const std::string& path) {
     TINKER_TRY(base::make_folders_above(path));
     const std::string written = path + ".new";
-    constexpr mode_t kMode = 0666;  // what the umask leaves of it
+    constexpr mode_t kMode = 0600;  // bodies of requests, which may hold tokens
     base::FileDescriptor file(
         ::open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, kMode));
     if (!file.is_open()) return base::system_error("make", written);

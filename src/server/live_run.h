@@ -90,6 +90,10 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                          const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
+  /// Whether the number is that of a request that was accepted, or one that requests wait for.
+  [[nodiscard]] bool expects(std::int64_t seq_id) const { return sequencer_.is_expected(seq_id); }
+  /// Requests that wait for those with lower numbers start now.
+  void stop_waiting() { sequencer_.stop_waiting(); }
   [[nodiscard]] const LocalTrainer& trainer() const noexcept { return *trainer_; }
   [[nodiscard]] const std::shared_ptr<LoadedModel>& model() const noexcept { return model_; }
   [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }

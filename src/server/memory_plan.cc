@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/adapter.h"
 #include "engine/kv_pages.h"
 #include "engine/model.h"
 
@@ -26,6 +27,22 @@ MemoryNeed memory_need(const engine::ModelConfig& config, const engine::Kernels&
   return {.weights = engine::Model::bytes(config, kernels),
           .least_cache = cache_for(std::min(config.context_length, kLeastTokens), layout),
           .context_cache = cache_for(config.context_length, layout)};
+}
+
+AdapterNeed adapter_need(const engine::ModelConfig& config,
+                         const engine::Kernels& kernels,
+                         const LoraConfig& lora) {
+  constexpr std::size_t kArrays = 3;  // gradients, and two moments of AdamW
+  const auto layout = engine::LoraLayout::create(
+      config,
+      {.rank = lora.rank < 1 ? std::size_t{0} : static_cast<std::size_t>(lora.rank),
+       .train_attn = lora.train_attn,
+       .train_mlp = lora.train_mlp,
+       .train_unembed = lora.train_unembed});
+  if (!layout.ok()) return {};
+  const std::size_t factors = engine::Adapter::bytes(kernels, **layout);
+  return {.sampling = factors,
+          .training = 2 * factors + kArrays * (*layout)->parameters() * sizeof(float)};
 }
 
 std::size_t cache_share(const MemoryNeed& need, std::size_t room) {

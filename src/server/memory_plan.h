@@ -6,6 +6,7 @@
 
 #include "engine/kernels.h"
 #include "engine/model_config.h"
+#include "tinker/types/model.h"
 
 namespace tinker::server {
 
@@ -19,6 +20,17 @@ struct MemoryNeed {
   [[nodiscard]] std::size_t least() const noexcept { return weights + least_cache; }
 };
 MemoryNeed memory_need(const engine::ModelConfig& config, const engine::Kernels& kernels);
+
+/// Bytes of an adapter.
+struct AdapterNeed {
+  std::size_t sampling = 0;  ///< Its factors.
+  /// With gradients and moments, and with the new factors that a step makes beside the old ones.
+  std::size_t training = 0;
+};
+/// Nothing for a shape that no adapter has: the engine refuses that.
+AdapterNeed adapter_need(const engine::ModelConfig& config,
+                         const engine::Kernels& kernels,
+                         const LoraConfig& lora);
 
 /// The limit of a model's cache where `room` bytes are free before it is loaded: a quarter of what
 /// the weights leave, at most 1 GiB or, if that is more, a whole context. Requires

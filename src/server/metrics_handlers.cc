@@ -100,7 +100,7 @@ void write_snapshots(const Service& service, PrometheusText& out) {
   };
   Sum stored;
   Sum unnamed;
-  for (const auto& [folder, snapshot] : service.adapters.entries()) stored.add(snapshot);
+  for (const auto& [folder, cached] : service.adapters.entries()) stored.add(cached.weights);
   for (const auto& snapshot : service.samplers.ephemeral()) unnamed.add(snapshot);
   const auto write = [&](std::string_view name, std::string_view help, std::size_t Sum::* value) {
     out.family(name, "gauge", help);

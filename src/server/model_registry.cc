@@ -1,12 +1,14 @@
 // Each name points to a slot, a model that may be in memory. A slot is empty, wanted (it has
 // waiters, and is in the queue or being loaded), or resident. Loads take turns, so that the memory
-// that one needs is counted when the one before has taken its own.
+// that one needs is counted when the one before has taken its own. Adapters hold their memory
+// before they are made.
 //
 // Users of a resident model share a lease. When the last of them drops it, the model is idle: it
 // stays until another load needs its memory.
 #include "server/model_registry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -61,6 +63,17 @@ Result<const engine::Kernels*> choose_kernels(EnginePrecision precision) {
       path, precision == EnginePrecision::f32 ? engine::Precision::f32 : engine::Precision::bf16);
 }
 
+/// Where something that is asked for fits: what is free once these models have left.
+struct Room {
+  std::size_t bytes = 0;
+  std::vector<IdleModel> leaving = {};
+};
+
+/// What a model takes, with the memory that its training calls keep.
+std::size_t bytes_of(const ResidentModel& model) {
+  return model.bytes() + model.model.engine.queue().training_bytes;
+}
+
 }  // namespace
 
 struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
@@ -68,7 +81,7 @@ struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
       : loop(std::move(on)), workers(std::move(with)), options(std::move(given)) {}
 
   Result<void> add_models();
-  Result<void> add(const ServedModel& model, SourceFinder& finder, const engine::Kernels& kernels);
+  Result<void> add(const ServedModel& model, SourceFinder& finder);
   [[nodiscard]] Result<const Offer*> find(std::string_view name) const;
 
   [[nodiscard]] LoadedPtr lease(Slot& slot) const;
@@ -80,30 +93,33 @@ struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
 
   [[nodiscard]] std::size_t room() const;
   [[nodiscard]] std::vector<IdleModel> idle() const;
-  [[nodiscard]] Result<void> check_fits(const Slot& slot, std::size_t available) const;
+  [[nodiscard]] Result<Room> find_room(std::string_view what, std::size_t needed) const;
+  [[nodiscard]] std::vector<ResidentPtr> leave(const std::vector<IdleModel>& models);
 
   std::shared_ptr<async::EventLoop> loop;
   std::shared_ptr<Executor> workers;
   RegistryOptions options;
   std::shared_ptr<IdleClock> idle_clock = std::make_shared<IdleClock>(0);
+  const engine::Kernels* kernels = nullptr;
   std::vector<Offer> offers = {};
   std::vector<Slot> slots = {};
   std::deque<std::size_t> queue = {};
   bool is_loading = false;
+  std::size_t loading_bytes = 0;  // of the model that is being loaded
+  std::shared_ptr<std::atomic<std::size_t>> held = std::make_shared<std::atomic<std::size_t>>(0);
+  std::function<bool()> give_back = {};
 };
 
 Result<void> ModelRegistry::Impl::add_models() {
-  TINKER_TRY(const auto* const kernels, choose_kernels(options.precision));
+  TINKER_TRY(kernels, choose_kernels(options.precision));
   SourceFinder finder(options.hub_cache);
   for (const auto& model : options.models) {
-    TINKER_TRY(add(model, finder, *kernels));
+    TINKER_TRY(add(model, finder));
   }
   return {};
 }
 
-Result<void> ModelRegistry::Impl::add(const ServedModel& model,
-                                      SourceFinder& finder,
-                                      const engine::Kernels& kernels) {
+Result<void> ModelRegistry::Impl::add(const ServedModel& model, SourceFinder& finder) {
   if (find(model.name).ok()) {
     return Error{.code = ErrorCode::invalid_argument,
                  .message = base::concat("two models are named ", base::quoted(model.name))};
@@ -118,7 +134,7 @@ Result<void> ModelRegistry::Impl::add(const ServedModel& model,
       std::ranges::find(slots, source.key(), [](const Slot& slot) { return slot.source.key(); });
   offer.slot = static_cast<std::size_t>(same - slots.begin());
   if (same == slots.end()) {
-    const auto need = memory_need(config, kernels);
+    const auto need = memory_need(config, *kernels);
     slots.push_back({.name = model.name, .source = std::move(source), .need = need});
   }
   offers.push_back(std::move(offer));
@@ -167,11 +183,8 @@ void ModelRegistry::Impl::load_next() {
 /// Fails, with nothing changed, if there will be no memory for it.
 Result<void> ModelRegistry::Impl::begin(std::size_t index) {
   const auto& slot = slots[index];
-  std::size_t available = room();
-  const auto leaving = choose_leaving(slot.need.least(), available, idle());
-  for (const auto& model : leaving) available += model.bytes;
-  TINKER_TRY(check_fits(slot, available));
-
+  TINKER_TRY(const auto found, find_room(slot.name, slot.need.least()));
+  const std::size_t available = found.bytes;
   const std::size_t cache = cache_share(slot.need, available);
   LoadJob job = {
       .name = slot.name,
@@ -182,11 +195,9 @@ Result<void> ModelRegistry::Impl::begin(std::size_t index) {
   if (options.memory_bytes != 0) {
     job.engine.training_bytes = std::max<std::size_t>(1, available - slot.need.weights - cache);
   }
-  for (const auto& model : leaving) {
-    TINKER_LOG(options.logger, info, slots[model.index].name, " leaves to make room");
-    job.leaving.push_back(std::exchange(slots[model.index].resident, {}));
-  }
+  job.leaving = leave(found.leaving);
   is_loading = true;
+  loading_bytes = slot.need.weights + cache;
   Promise<ResidentPtr> promise(loop);
   // Nobody waits for what `then` gives: `end` answers.
   [[maybe_unused]] const auto ended =
@@ -201,6 +212,7 @@ Result<void> ModelRegistry::Impl::begin(std::size_t index) {
 
 void ModelRegistry::Impl::end(std::size_t index, Result<ResidentPtr> loaded) {
   is_loading = false;
+  loading_bytes = 0;
   auto& slot = slots[index];
   if (loaded.ok()) {
     slot.resident = *std::move(loaded);
@@ -220,10 +232,10 @@ void ModelRegistry::Impl::answer(Slot& slot, const Result<LoadedPtr>& result) {
 /// Bytes that are free. Caches take theirs little by little, so they count in full from the
 /// beginning.
 std::size_t ModelRegistry::Impl::room() const {
-  std::size_t taken = 0;
-  std::size_t caches = 0;
+  std::size_t taken = loading_bytes + *held;
+  std::size_t caches = loading_bytes;
   for (const auto& slot : slots) {
-    taken += slot.resident ? slot.resident->bytes() : 0;
+    taken += slot.resident ? bytes_of(*slot.resident) : 0;
     caches += slot.resident ? slot.resident->cache_bytes : 0;
   }
   const std::size_t machine = engine::available_memory();
@@ -237,17 +249,34 @@ std::vector<IdleModel> ModelRegistry::Impl::idle() const {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const auto& resident = slots[i].resident;
     if (!resident || !slots[i].lease.expired()) continue;
-    out.push_back({.index = i, .bytes = resident->bytes(), .idle_since = resident->idle_since});
+    out.push_back({.index = i, .bytes = bytes_of(*resident), .idle_since = resident->idle_since});
   }
   return out;
 }
 
-Result<void> ModelRegistry::Impl::check_fits(const Slot& slot, std::size_t available) const {
-  auto checked = engine::check_room(slot.name, slot.need.least(), available);
-  if (checked.ok() || options.memory_bytes == 0) return checked;
+/// Where `needed` bytes fit. What is kept for speed alone goes first; nothing else has changed when
+/// this ends.
+Result<Room> ModelRegistry::Impl::find_room(std::string_view what, std::size_t needed) const {
+  Room out = {.bytes = room()};
+  while (out.bytes < needed && give_back && give_back()) out.bytes = room();
+  out.leaving = choose_leaving(needed, out.bytes, idle());
+  for (const auto& model : out.leaving) out.bytes += model.bytes;
+  const auto checked = engine::check_room(what, needed, out.bytes);
+  if (checked.ok()) return out;
   Error error = checked.error();
-  error.message += base::concat(" of the ", options.memory_bytes >> 20U, " MiB for models");
+  if (options.memory_bytes != 0) {
+    error.message += base::concat(" of the ", options.memory_bytes >> 20U, " MiB for models");
+  }
   return error;
+}
+
+std::vector<ResidentPtr> ModelRegistry::Impl::leave(const std::vector<IdleModel>& models) {
+  std::vector<ResidentPtr> out;
+  for (const auto& model : models) {
+    TINKER_LOG(options.logger, info, slots[model.index].name, " leaves to make room");
+    out.push_back(std::exchange(slots[model.index].resident, {}));
+  }
+  return out;
 }
 
 ModelRegistry::ModelRegistry(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -280,6 +309,37 @@ Result<ModelFacts> ModelRegistry::facts(std::string_view name) const {
 Result<const engine::ModelConfig*> ModelRegistry::config(std::string_view name) const {
   TINKER_TRY(const auto* const offer, impl_->find(name));
   return &impl_->slots[offer->slot].source.config;
+}
+
+Result<AdapterNeed> ModelRegistry::adapter_need(std::string_view name,
+                                                const LoraConfig& lora) const {
+  TINKER_TRY(const auto* const shape, config(name));
+  return server::adapter_need(*shape, *impl_->kernels, lora);
+}
+
+Result<MemoryHold> ModelRegistry::hold(std::string_view what, std::size_t bytes) {
+  TINKER_TRY(const auto found, impl_->find_room(what, bytes));
+  // Unloading takes too long for the loop.
+  if (!found.leaving.empty()) impl_->workers->post([leaving = impl_->leave(found.leaving)] {});
+  *impl_->held += bytes;
+  const auto& held = impl_->held;
+  return MemoryHold(held.get(), [held, bytes](const void*) { *held -= bytes; });
+}
+
+void ModelRegistry::on_shortage(std::function<bool()> give_back) {
+  impl_->give_back = std::move(give_back);
+}
+
+std::size_t ModelRegistry::training_room(std::string_view name) const {
+  const std::size_t all = impl_->options.memory_bytes;
+  const auto offer = impl_->find(name);
+  if (all == 0 || !offer.ok()) return 0;
+  std::size_t taken = impl_->loading_bytes + *impl_->held;
+  for (std::size_t i = 0; i < impl_->slots.size(); ++i) {
+    const auto& resident = impl_->slots[i].resident;
+    if (resident) taken += i == (*offer)->slot ? resident->bytes() : bytes_of(*resident);
+  }
+  return std::max<std::size_t>(1, all - std::min(all, taken));
 }
 
 Task<LoadedPtr> ModelRegistry::acquire(std::string name) {

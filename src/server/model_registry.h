@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "async/event_loop.h"
 #include "async/task.h"
+#include "server/memory_plan.h"
 #include "tinker/engine.h"
 #include "tinker/executor.h"
 #include "tinker/local_server.h"
@@ -42,6 +44,9 @@ struct ModelFacts {
   std::int64_t max_context_length = 0;
 };
 
+/// Memory that counts as taken while this lives. May die on any thread.
+using MemoryHold = std::shared_ptr<const void>;
+
 struct RegistryOptions {
   std::vector<ServedModel> models = {};
   std::size_t memory_bytes = 0;  ///< 0: what the machine has left.
@@ -51,10 +56,11 @@ struct RegistryOptions {
   Logger logger = {};
 };
 
-/// The base models of a server. They are loaded on first use, one after the other; several names of
-/// one source share an engine. When memory is short the one that was idle longest leaves; what does
-/// not fit even so is refused with both numbers before it is begun. Loop thread only; what
-/// `acquire` gave may be dropped on any thread.
+/// The base models of a server, and the memory that they, their adapters and their work share.
+/// Models are loaded on first use, one after the other; several names of one source share an
+/// engine. When memory is short the one that was idle longest leaves; what does not fit even so is
+/// refused with both numbers before it is begun. Loop thread only; what `acquire` gave may be
+/// dropped on any thread.
 class ModelRegistry {
  public:
   /// Reads what the sources say of themselves; fails, naming the model, for a source that is not
@@ -75,6 +81,17 @@ class ModelRegistry {
   /// `facts` and `Engine::load` do, and with `invalid_argument` when memory is short; the next call
   /// tries again.
   async::Task<std::shared_ptr<LoadedModel>> acquire(std::string name);
+  /// Bytes of an adapter of this model. Fails as `facts` does.
+  [[nodiscard]] Result<AdapterNeed> adapter_need(std::string_view name,
+                                                 const LoraConfig& lora) const;
+  /// Memory for an adapter that is about to be made; models that nobody uses leave for it. Fails
+  /// with `invalid_argument`, and both numbers, where it does not fit even so.
+  Result<MemoryHold> hold(std::string_view what, std::size_t bytes);
+  /// Called where memory is short, before models leave: gives back something that is only kept for
+  /// speed; false where there is nothing left.
+  void on_shortage(std::function<bool()> give_back);
+  /// What training calls of a model may take now; 0: what the machine has left.
+  [[nodiscard]] std::size_t training_room(std::string_view name) const;
   /// What the models that are loaded may take: weights and caches.
   [[nodiscard]] std::size_t loaded_bytes() const noexcept;
   /// What the engine of a model has to do; nothing while it is not loaded.

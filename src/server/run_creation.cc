@@ -42,13 +42,16 @@ async::Task<> restore_samplers(std::shared_ptr<Service> service,
     auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
     auto wait = async::until(std::move(loading));
     auto snapshot = co_await wait;
-    if (!snapshot.ok()) {
+    const auto sampler = snapshot.ok()
+                             ? service->add_ephemeral(session, run, number, *std::move(snapshot))
+                             : Result<std::shared_ptr<Sampler>>(snapshot.error());
+    if (!sampler.ok()) {
       service->options().logger.write(
           LogLevel::warn,
-          base::concat(record.session_id, ":sample:", number, ": ", snapshot.error().to_string()));
+          base::concat(record.session_id, ":sample:", number, ": ", sampler.error().to_string()));
       continue;
     }
-    service->revive(*service->add_ephemeral(session, run, number, *std::move(snapshot)));
+    service->revive(**sampler);
   }
   co_return Result<void>();
 }
@@ -63,6 +66,15 @@ async::Task<> store_run(std::shared_ptr<Service> service, RunRecord record) {
   co_return co_await wait;
 }
 
+/// The model, and memory that is given back when the run lets the model go.
+std::shared_ptr<LoadedModel> with_hold(std::shared_ptr<LoadedModel> model, MemoryHold hold) {
+  auto* const same = model.get();
+  return {same, [model = std::move(model), hold = std::move(hold)](LoadedModel*) mutable {
+            model.reset();
+            hold.reset();
+          }};
+}
+
 /// Loads the model and makes the trainer.
 async::Task<> build(std::shared_ptr<Service> service,
                     std::shared_ptr<LiveRun> run,
@@ -74,6 +86,12 @@ async::Task<> build(std::shared_ptr<Service> service,
   auto loading = service->models->acquire(run->record.base_model);
   TINKER_CO_TRY(auto model, co_await std::move(loading));
   service->futures.set_state(request_id, QueueState::active, "");
+  const auto& lora = run->record.lora;
+  TINKER_CO_TRY(const auto need, service->models->adapter_need(run->record.base_model, lora));
+  TINKER_CO_TRY(auto hold,
+                service->models->hold(base::concat("training of an adapter of rank ", lora.rank),
+                                      need.training));
+  model = with_hold(std::move(model), std::move(hold));
   const Engine engine = model->engine.for_tenant(run->record.owner);
   auto making = begin_making(*service, *run, origin, engine);
   auto wait = async::until(std::move(making));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "async/scope.h"
-#include "base/bounded_map.h"
+#include "server/model_registry.h"
 #include "server/records.h"
 #include "server/sessions.h"
 #include "tinker/engine.h"
@@ -21,17 +21,8 @@ class LiveRun;
 /// Clients number the requests of a clone from here on (PROTOCOL 7.11).
 inline constexpr std::int64_t kClone = 1'000'000'000;
 
-// Requests of one sampling session whose repeats are known.
-inline constexpr std::size_t kRemembered = 50'000;
-
-/// A sampling session: what it draws from, and the requests it has seen.
+/// A sampling session: what it draws from.
 struct Sampler {
-  /// A request that was accepted: enough to answer its repeat.
-  struct Seen {
-    std::string payload_hash = {};
-    std::int64_t num_samples = 0;
-  };
-
   SamplerRecord record = {};
   std::shared_ptr<Session> session = {};  ///< Null: of one sample that names its weights.
   /// What `record.model_path` named when the session was made: saving again under that name changes
@@ -39,12 +30,12 @@ struct Sampler {
   std::optional<CheckpointRecord> checkpoint = {};
   /// Weights that are nowhere on the disk: of a save without a name.
   std::optional<AdapterSnapshot> ephemeral = {};
+  MemoryHold hold = {};             ///< For those.
   std::weak_ptr<LiveRun> run = {};  ///< Whose they are: its journal has them, too.
   bool is_revived = false;          ///< It was made in an earlier life of the server.
   bool is_dropped = false;          ///< It held such weights, and newer ones took their place.
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
-  base::BoundedMap<std::int64_t, Seen> accepted{kRemembered};  // by seq_id
-  std::int64_t clones = 0;                                     // that joined
+  std::int64_t clones = 0;  // that joined
 };
 
 class Samplers {
@@ -52,6 +43,8 @@ class Samplers {
   /// The id is the record's. Its scope hangs below the session's.
   std::shared_ptr<Sampler> add(SamplerRecord record, std::shared_ptr<Session> session);
   [[nodiscard]] std::shared_ptr<Sampler> find(const std::string& sampler_id) const;
+  /// Its work goes on.
+  void remove(const std::string& sampler_id) { samplers_.erase(sampler_id); }
   /// Ends the work of all samplers of a session and forgets them.
   void remove_of_session(std::string_view session_id, const Error& reason);
   [[nodiscard]] std::size_t size() const noexcept { return samplers_.size(); }

@@ -135,21 +135,6 @@ Result<void> check_not_external(const CheckpointRecord& record) {
   return is_export(record.path().to_string());
 }
 
-/// Clients that fetch nothing, or ask for far more than is computed, are told to wait: they try
-/// again.
-Result<void> check_load(const Service& service) {
-  const auto& limits = service.options().limits;
-  const auto& futures = service.futures;
-  if (futures.pending() < limits.operations && futures.kept_bytes() < limits.result_bytes)
-    return {};
-  return Error{
-      .code = ErrorCode::rate_limited,
-      .message = base::concat(futures.pending(),
-                              " requests wait and ",
-                              futures.kept_bytes(),
-                              " bytes of results are not fetched; try again when there are fewer")};
-}
-
 /// The session that a request names, or a place of its own for one that names a model.
 async::Task<std::shared_ptr<Sampler>> sampler_of(Call call, SampleRequest request) {
   if (request.sampling_session_id) {
@@ -186,7 +171,7 @@ std::vector<std::string> sequence_ids(const std::string& request_id, std::int64_
 async::Task<> journal_number(std::shared_ptr<Service> service,
                              std::shared_ptr<Sampler> sampler,
                              std::int64_t number) {
-  if (!service->journals) co_return Result<void>();
+  if (!service->journals || sampler->is_dropped) co_return Result<void>();
   const auto& id = sampler->record.sampler_id;
   const auto range = service->journals->sample_numbers.enter(
       {.sampler_id = id, .clone = number / kClone}, number, [&](std::int64_t other) {
@@ -297,31 +282,34 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number && (*number < 0 || *number > kMaxNumber)) {
     co_return bad_request(base::concat("seq_id: expected 0 to ", kMaxNumber, ", found ", *number));
   }
-  TINKER_CO_TRY(check_load(*call.service));
   auto search = sampler_of(call, request);
   TINKER_CO_TRY(const auto sampler, co_await std::move(search));
+  const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
+                                        : base::concat("sample:", call.service->random_id());
   if (number) {
     auto journalling = journal_number(call.service, sampler, *number);
     TINKER_CO_TRY(co_await std::move(journalling));
-    if (const auto* known = sampler->accepted.find(*number)) {
+    if (const auto* known = sampler->session->samples.find(request_id)) {
       if (known->payload_hash != call.payload_hash) {
         co_return bad_request(
             base::concat("seq_id ", *number, " was used before, for another request"));
       }
-      const auto id = base::concat(sampler->record.sampler_id, ":", *number);
-      co_return UntypedApiFuture{.request_id = id,
-                                 .sample_sequence_ids = sequence_ids(id, known->num_samples)};
+      co_return UntypedApiFuture{
+          .request_id = request_id,
+          .sample_sequence_ids = sequence_ids(request_id, known->num_samples)};
     }
   }
-  const std::string request_id = number ? base::concat(sampler->record.sampler_id, ":", *number)
-                                        : base::concat("sample:", call.service->random_id());
+  // Clients that fetch nothing, or ask for far more than is computed, wait and try again.
+  TINKER_CO_TRY(call.service->futures.check_room(call.caller.owner));
   UntypedApiFuture answer = {.request_id = request_id,
                              .sample_sequence_ids = sequence_ids(request_id, request.num_samples)};
   if (number && !request.sampling_params.seed) {
     TINKER_CO_TRY(request.sampling_params.seed,
                   call.service->seed_of(request_id, call.payload_hash));
   }
-  FutureStore::Spec spec = {.request_id = request_id, .owner = call.caller.owner};
+  FutureStore::Spec spec = {.request_id = request_id,
+                            .owner = call.caller.owner,
+                            .has_session = request.sampling_session_id.has_value()};
   auto scope = std::make_shared<async::Scope>();
   // By itself, because the engine's thread may be the last to let go of it.
   const auto progress = std::make_shared<SampleProgress>();
@@ -337,8 +325,8 @@ async::Task<UntypedApiFuture> sample(Call call, SampleRequest request) {
   if (number) {
     spec.target = {.sampling_session_id = sampler->record.sampler_id,
                    .cloned_sampler_id = *number / kClone};
-    sampler->accepted.put(*number,
-                          {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
+    sampler->session->samples.put(
+        request_id, {.payload_hash = call.payload_hash, .num_samples = request.num_samples});
   }
   const bool is_new = call.service->futures.open(std::move(spec));
   if (!is_new) co_return answer;  // a repeat that the sampling session has forgotten

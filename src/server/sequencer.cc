@@ -40,8 +40,12 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
   Result<Admission> submit(Submission submission);
   /// So that the next one with this number is a duplicate.
   void remember(std::int64_t number, const Submission& submission);
+  void stop_waiting();
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_ + ready_.size(); }
+  [[nodiscard]] bool is_expected(std::int64_t number) const {
+    return seen_.contains(number) || (!waiting_.empty() && number == next_);
+  }
   [[nodiscard]] std::optional<std::int64_t> awaited_by(std::string_view request_id) const;
 
  private:
@@ -230,6 +234,11 @@ void Sequencer::Impl::run_ready() {
   is_running_ = false;
 }
 
+void Sequencer::Impl::stop_waiting() {
+  release_below(std::numeric_limits<std::int64_t>::max());
+  run_ready();
+}
+
 void Sequencer::Impl::close(const Error& reason) {
   if (!closed_) closed_ = reason;
   loop_->cancel(timer_);
@@ -256,12 +265,20 @@ void Sequencer::add_earlier(const Submission& submission) {
   if (submission.seq_id) impl_->remember(*submission.seq_id, submission);
 }
 
+void Sequencer::stop_waiting() {
+  impl_->stop_waiting();
+}
+
 void Sequencer::close(const Error& reason) {
   impl_->close(reason);
 }
 
 std::optional<std::int64_t> Sequencer::awaited_by(std::string_view request_id) const {
   return impl_->awaited_by(request_id);
+}
+
+bool Sequencer::is_expected(std::int64_t number) const {
+  return impl_->is_expected(number);
 }
 
 std::size_t Sequencer::waiting() const noexcept {

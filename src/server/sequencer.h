@@ -60,9 +60,13 @@ class Sequencer {
   Result<Admission> submit(Submission submission);
   /// A request that was done before the first one here: its repeats are duplicates.
   void add_earlier(const Submission& submission);
+  /// What waits starts now, as if it had waited for `hold`.
+  void stop_waiting();
   /// Ends all that waits with `reason`, and refuses what comes.
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept;
+  /// Whether the number is that of a request that is here, or one that requests here wait for.
+  [[nodiscard]] bool is_expected(std::int64_t number) const;
   /// The number that the request with this id waits for; nothing if its turn has come.
   [[nodiscard]] std::optional<std::int64_t> awaited_by(std::string_view request_id) const;
 

@@ -43,10 +43,11 @@ async::Task<> sweep(Service* service) {
 }
 
 async::Task<> write_counts(Service* service, std::vector<UsageRecord> counts) {
-  auto stored = service->disk.run(
-      [counts = std::move(counts)](Store& store) { return store.add_usage(counts); });
+  auto stored = service->disk.run([counts](Store& store) { return store.add_usage(counts); });
   auto wait = async::until(std::move(stored));
-  co_return co_await wait;
+  const auto written = co_await wait;
+  if (!written.ok()) service->usage.put_back(counts);
+  co_return written;
 }
 
 async::Task<> write_last_request(Service* service, RunRecord record) {
@@ -82,6 +83,25 @@ std::string line_of(const Caller& caller, std::string_view event, const StringMa
   return base::concat(caller.name, ": ", event);
 }
 
+/// Stands for a sampling session whose weights had no name and are gone; null if the id is none of
+/// such a one.
+std::shared_ptr<Sampler> dropped_sampler(const std::shared_ptr<Session>& session,
+                                         std::string_view sampler_id) {
+  for (const auto& [number, base_model] : session->dropped) {
+    if (session->samplers.at(number) != sampler_id) continue;
+    auto out = std::make_shared<Sampler>();
+    out->record = {.sampler_id = std::string(sampler_id),
+                   .session_id = session->record.session_id,
+                   .owner = session->record.owner,
+                   .base_model = base_model};
+    out->session = session;
+    out->is_dropped = true;
+    out->scope->attach(session->scope);
+    return out;
+  }
+  return nullptr;
+}
+
 std::string end_of(const SessionRecord& record) {
   if (record.finish_reason) return base::concat("ended (", to_string(*record.finish_reason), ")");
   return "has expired: its heartbeats stopped";
@@ -92,6 +112,9 @@ FutureLimits future_limits(const LocalServerLimits& limits) {
           .hold_batch = limits.batch_poll_time,
           .keep_delivered = limits.delivered_time,
           .keep_unfetched = limits.unfetched_time,
+          .keep_sessionless = limits.sessionless_time,
+          .max_pending = limits.operations,
+          .max_unfetched_bytes = limits.result_bytes,
           .max_delivered_bytes = limits.delivered_bytes,
           .metadata_only_bytes = limits.announced_bytes,
           .max_expired_ids = limits.expired_ids};
@@ -116,6 +139,11 @@ Service::Service(Parts parts)
       scope_(sessions.parent()) {
   sessions.on_end([this](const std::shared_ptr<Session>& session, const Error& reason) {
     end_session(*session, reason);
+  });
+  models->on_shortage([this] {
+    if (adapters.size() == 0) return false;
+    (void)adapters.take(std::string(adapters.entries().front().first));
+    return true;
   });
   sessions.on_forget([this](const std::string& session_id) { futures.forget(session_id + ":"); });
 }
@@ -228,39 +256,59 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
     auto more = caught_up.wait(async::time_after(loop_->now(), kExpiryPeriod));
     TINKER_CO_TRY(co_await more);
   }
-  if (!record || record->owner != owner) co_return no_such("sampling session", sampler_id);
-  auto search = sessions.find_open(record->session_id, owner);
-  TINKER_CO_TRY(const auto session, co_await std::move(search));
+  if (record && record->owner != owner) co_return no_such("sampling session", sampler_id);
+  auto search = sessions.find_open(
+      record ? record->session_id : sampler_id.substr(0, sampler_id.rfind(":sample:")), owner);
+  const auto found = co_await std::move(search);
+  if (!record) {
+    auto dropped = found.ok() ? dropped_sampler(*found, sampler_id) : nullptr;
+    if (!dropped) co_return no_such("sampling session", sampler_id);
+    co_return dropped;
+  }
+  TINKER_CO_TRY(const auto session, found);
   if (auto sampler = samplers.find(sampler_id)) co_return sampler;
   auto sampler = samplers.add(*std::move(record), session);
   revive(*sampler);
   co_return sampler;
 }
 
-std::shared_ptr<Sampler> Service::add_ephemeral(const std::shared_ptr<Session>& session,
-                                                const std::shared_ptr<LiveRun>& run,
-                                                std::int64_t number,
-                                                AdapterSnapshot weights) {
+Result<std::shared_ptr<Sampler>> Service::add_ephemeral(const std::shared_ptr<Session>& session,
+                                                        const std::shared_ptr<LiveRun>& run,
+                                                        std::int64_t number,
+                                                        AdapterSnapshot weights) {
   const auto& id = session->record.session_id;
+  const auto what = base::concat("an adapter to sample from, of rank ", run->record.lora.rank, ",");
+  auto hold = models->hold(what, weights.bytes());
+  while (!hold.ok() && !session->ephemeral.empty()) {
+    drop_oldest_ephemeral(*session);
+    hold = models->hold(what, weights.bytes());
+  }
+  if (!hold.ok()) return std::move(hold).error();
   const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", number),
                                      .session_id = id,
                                      .owner = run->record.owner,
                                      .base_model = run->record.base_model},
                                     session);
   sampler->ephemeral = std::move(weights);
+  sampler->hold = *std::move(hold);
   sampler->run = run;
   session->samplers.emplace(number, sampler->record.sampler_id);
   session->ephemeral.insert(number);
-  if (session->ephemeral.size() <= options_.limits.ephemeral_saves) return sampler;
-  const std::int64_t first = *session->ephemeral.begin();
-  session->ephemeral.erase(first);
-  if (const auto oldest = samplers.find(session->samplers.at(first))) {
-    oldest->ephemeral.reset();
-    oldest->is_dropped = true;
-    oldest->accepted.clear();  // a session may have thousands; repeats find the futures
-    if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
-  }
+  if (session->ephemeral.size() > options_.limits.ephemeral_saves) drop_oldest_ephemeral(*session);
   return sampler;
+}
+
+void Service::drop_oldest_ephemeral(Session& session) {
+  const std::int64_t first = *session.ephemeral.begin();
+  session.ephemeral.erase(first);
+  const auto oldest = samplers.find(session.samplers.at(first));
+  if (!oldest) return;
+  oldest->ephemeral.reset();
+  oldest->hold.reset();
+  oldest->is_dropped = true;
+  session.dropped.emplace(first, oldest->record.base_model);  // a session may have thousands
+  samplers.remove(oldest->record.sampler_id);
+  if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
 }
 
 void Service::set_checkpoint(const std::shared_ptr<Sampler>& sampler,
@@ -314,6 +362,7 @@ async::Task<CheckpointRecord> Service::readable_checkpoint(std::string path, std
   if (!record || (record->owner != owner && !record->is_public)) {
     co_return no_such("checkpoint", path);
   }
+  if (record->owner != owner) record->user_metadata.reset();
   co_return *std::move(record);
 }
 
@@ -340,13 +389,33 @@ async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
                                                  std::shared_ptr<LoadedModel> model) {
   if (auto known = adapters.take(record.folder)) {
     adapters.put(record.folder, *known);
-    co_return *std::move(known);
+    co_return std::move(known)->weights;
   }
+  TINKER_CO_TRY(const auto need, models->adapter_need(record.base_model, record.lora));
+  TINKER_CO_TRY(
+      auto hold,
+      models->hold(base::concat("the adapter of ", record.path().to_string()), need.sampling));
   auto loaded = model->engine.load_snapshot_async(disk.store().folder_of(record));
   auto wait = async::until(std::move(loaded));
   TINKER_CO_TRY(auto snapshot, co_await wait);
-  adapters.put(record.folder, snapshot);
+  adapters.put(record.folder, {.weights = snapshot, .hold = std::move(hold)});
   co_return snapshot;
+}
+
+Result<void> Service::check_room(const std::string& owner, std::size_t bytes) const {
+  TINKER_TRY(futures.check_room(owner));
+  if (accepted_bytes_.admits(owner, bytes, options_.limits.accepted_bytes)) return {};
+  return Error{.code = ErrorCode::rate_limited,
+               .message = base::concat(accepted_bytes_.of(owner),
+                                       " bytes of your training data wait; try again when there "
+                                       "are fewer")};
+}
+
+std::shared_ptr<const void> Service::charge(const std::string& owner, std::size_t bytes) {
+  accepted_bytes_.add(owner, bytes);
+  return {this, [self = shared_from_this(), owner, bytes](const void*) {
+            self->accepted_bytes_.remove(owner, bytes);
+          }};
 }
 
 void Service::count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count) {
@@ -390,7 +459,7 @@ void Service::write_refused_keys() {
   if (const auto line = refused_keys_.end_period()) options_.logger.write(LogLevel::warn, *line);
 }
 
-void Service::end_session(const Session& session, const Error& reason) {
+void Service::end_session(Session& session, const Error& reason) {
   std::size_t unloaded = 0;
   for (auto it = runs_.begin(); it != runs_.end();) {
     const auto run = it->second;
@@ -406,6 +475,7 @@ void Service::end_session(const Session& session, const Error& reason) {
   }
   if (journals) journals->forget(session.record.session_id);
   samplers.remove_of_session(session.record.session_id, reason);
+  session.samples.clear();
   TINKER_LOG(options_.logger,
              info,
              "session ",
@@ -427,6 +497,10 @@ void Service::sweep_checkpoints() {
 void Service::write_usage() {
   auto counts = usage.take();
   if (!counts.empty()) run_beside(*this, write_counts(this, std::move(counts)), "usage counts");
+}
+
+Future<void> Service::flush_usage() {
+  return apart(write_counts(this, usage.take()));
 }
 
 }  // namespace tinker::server

@@ -26,6 +26,7 @@
 #include "server/request_meter.h"
 #include "server/samplers.h"
 #include "server/sessions.h"
+#include "server/shares.h"
 #include "server/uploads.h"
 #include "server/usage.h"
 #include "server/wait_list.h"
@@ -47,6 +48,12 @@ struct ServiceOptions {
   std::string public_origin = {};  ///< Its scheme, host and port.
   std::string unix_url = {};       ///< The base URL of the Unix socket that it listens at.
   Logger logger = {};
+};
+
+/// An adapter that is in memory to sample from.
+struct CachedAdapter {
+  AdapterSnapshot weights = {};
+  MemoryHold hold = {};
 };
 
 /// What the server is: its parts, and what more than one group of handlers needs of them. Loop
@@ -133,11 +140,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// disk.
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
   /// Enters a sampling session for weights of `run` that have no name. Those are kept for the
-  /// latest few only: nobody says when they are not needed any more.
-  std::shared_ptr<Sampler> add_ephemeral(const std::shared_ptr<Session>& session,
-                                         const std::shared_ptr<LiveRun>& run,
-                                         std::int64_t number,
-                                         AdapterSnapshot weights);
+  /// latest few only, and for fewer where memory is short: nobody says when they are not needed any
+  /// more. Fails with `invalid_argument` where there is no memory for them alone.
+  Result<std::shared_ptr<Sampler>> add_ephemeral(const std::shared_ptr<Session>& session,
+                                                 const std::shared_ptr<LiveRun>& run,
+                                                 std::int64_t number,
+                                                 AdapterSnapshot weights);
   /// What a sampling session draws from. The latest few of a session have its files even when the
   /// checkpoint was replaced or deleted.
   void set_checkpoint(const std::shared_ptr<Sampler>& sampler, CheckpointRecord checkpoint) const;
@@ -149,7 +157,8 @@ class Service : public std::enable_shared_from_this<Service> {
                                      const std::string& payload_hash) const;
   /// Marks a sampling session as one of an earlier life.
   void revive(Sampler& sampler) const;
-  /// A checkpoint that the caller may read: his own, a public or an imported one.
+  /// A checkpoint that the caller may read: his own, a public or an imported one. The metadata of
+  /// other owners' checkpoints is private and left out.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path, std::string owner);
   /// The same, also of the account whose credential is given.
   async::Task<CheckpointRecord> readable_checkpoint(std::string path,
@@ -160,6 +169,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// Its adapter, from the cache or from the disk.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
+  /// Whether the owner may send `bytes` more for a training run. Fails with `rate_limited`.
+  [[nodiscard]] Result<void> check_room(const std::string& owner, std::size_t bytes) const;
+  /// Counts `bytes` of a request's body as accepted while what this yields lives.
+  std::shared_ptr<const void> charge(const std::string& owner, std::size_t bytes);
+  /// Writes what was counted to the disk; what cannot be written is counted again.
+  Future<void> flush_usage();
   /// Adds what was done for a run to its owner's usage.
   void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   /// Writes it into the audit log and, for whoever watches the server, into its log.
@@ -175,7 +190,7 @@ class Service : public std::enable_shared_from_this<Service> {
   FutureStore futures;
   Sessions sessions;
   Samplers samplers;
-  base::BoundedMap<std::string, AdapterSnapshot>
+  base::BoundedMap<std::string, CachedAdapter>
       adapters;  ///< Of checkpoints, by folder; the one used last goes last.
   base::BoundedMap<std::string, std::string> created_sessions{
       10'000};  ///< Ids by owner and idempotency key.
@@ -189,8 +204,9 @@ class Service : public std::enable_shared_from_this<Service> {
   const async::TimePoint started_at;
 
  private:
+  void drop_oldest_ephemeral(Session& session);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
-  void end_session(const Session& session, const Error& reason);
+  void end_session(Session& session, const Error& reason);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
   void expire_sessions();
   void sweep_checkpoints();
@@ -204,6 +220,7 @@ class Service : public std::enable_shared_from_this<Service> {
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
   Rng rng_ = Rng::from_entropy();
   RefusedKeys refused_keys_ = {};
+  Shares accepted_bytes_ = {};  // of training data
   std::size_t tasks_ = 0;
   bool is_draining_ = false;
   bool is_stopped_ = false;

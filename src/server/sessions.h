@@ -13,6 +13,7 @@
 
 #include "async/scope.h"
 #include "async/task.h"
+#include "base/bounded_map.h"
 #include "server/access.h"
 #include "server/records.h"
 #include "tinker/loss.h"
@@ -29,6 +30,15 @@ struct Accepted {
   UntypedApiFuture answer = {};
 };
 
+/// A sample that was accepted: enough to answer its repeat.
+struct SeenSample {
+  std::string payload_hash = {};
+  std::int64_t num_samples = 0;
+};
+
+/// Samples of one session whose repeats are known.
+inline constexpr std::size_t kSamplesRemembered = 50'000;
+
 /// What a client opened and keeps alive. Its runs and samplers hang below `scope`.
 struct Session {
   SessionRecord record = {};
@@ -37,6 +47,9 @@ struct Session {
   std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
   std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
   std::set<std::int64_t> ephemeral = {};  ///< Those of them with weights in memory only.
+  /// Those of them that had such weights, which newer ones replaced; with their base models.
+  std::map<std::int64_t, std::string> dropped = {};
+  base::BoundedMap<std::string, SeenSample> samples{kSamplesRemembered};  // by request id
   /// Those that keep the files of their checkpoints, oldest first.
   std::deque<std::weak_ptr<Sampler>> holding = {};
   std::map<std::int64_t, Accepted> losses = {};                  // by custom_loss_seq_id

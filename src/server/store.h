@@ -163,8 +163,10 @@ class Store {
   /// The folder goes with the last record that has it; one that is held, with the first sweep after
   /// that.
   Result<void> delete_checkpoint(const TinkerPath& path);
-  /// Adds the run `to`, and for it a record of the same folder: private, of the run's owner.
-  Result<CheckpointRecord> copy_checkpoint(const TinkerPath& from,
+  /// Adds the run `to`, and for it a record of the same folder: private, of the run's owner, with
+  /// the metadata that `from`, as its reader sees it, has. Fails with `not_found` where `from` was
+  /// deleted or replaced meanwhile.
+  Result<CheckpointRecord> copy_checkpoint(const CheckpointRecord& from,
                                            const RunRecord& to,
                                            std::optional<Instant> expires_at);
   /// Removes what has expired, what failed commits left, and what was held when its record went;

@@ -231,13 +231,15 @@ Result<CheckpointRecord> Store::commit_run(const RunRecord& run,
   return parts_->commit(std::move(record), place, false, &run);
 }
 
-Result<CheckpointRecord> Store::copy_checkpoint(const TinkerPath& from,
+Result<CheckpointRecord> Store::copy_checkpoint(const CheckpointRecord& from,
                                                 const RunRecord& to,
                                                 std::optional<Instant> expires_at) {
   TINKER_TRY(auto transaction, Transaction::begin(parts_->database));
-  TINKER_TRY(auto source, parts_->find_checkpoint(from));
-  if (!source) return not_found("checkpoint", from.to_string());
-  CheckpointRecord copy = *std::move(source);
+  TINKER_TRY(const auto source, parts_->find_checkpoint(from.path()));
+  if (!source || source->folder != from.folder) {
+    return not_found("checkpoint", from.path().to_string());
+  }
+  CheckpointRecord copy = from;
   copy.run_id = to.run_id;
   copy.owner = to.owner;
   copy.created_at = parts_->now();

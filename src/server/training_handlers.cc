@@ -75,10 +75,12 @@ Result<Loss> find_loss(const Session& session, const ForwardBackwardRequest& req
 async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                     std::shared_ptr<LiveRun> run,
                                     ForwardBackwardRequest request,
-                                    Result<Loss> loss) {
+                                    Result<Loss> loss,
+                                    std::shared_ptr<const void> /*charge*/) {
   TINKER_CO_TRY(auto wanted, std::move(loss));
   const std::size_t tokens = tokens_of(request.data);
   const LocalTrainer& trainer = run->trainer();
+  run->model()->engine.limit_training(service->models->training_room(run->record.base_model));
   auto& data = request.data;
   auto passing = wanted.formula
                      ? (request.forward_only
@@ -259,9 +261,12 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
   auto loss = find_loss(*session, request);
-  operation.work = [service = call.service, loss = std::move(loss), request = std::move(request)](
-                       std::shared_ptr<LiveRun> self) mutable {
-    return run_pass(service, std::move(self), std::move(request), std::move(loss));
+  operation.work = [service = call.service,
+                    loss = std::move(loss),
+                    request = std::move(request),
+                    charge = std::move(call.charge)](std::shared_ptr<LiveRun> self) mutable {
+    return run_pass(
+        service, std::move(self), std::move(request), std::move(loss), std::move(charge));
   };
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));

@@ -6,7 +6,11 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/atomic_file.h"
+#include "base/file_descriptor.h"
 #include "base/files.h"
 #include "base/logging.h"
 #include "base/relative_path.h"
@@ -79,6 +83,12 @@ std::string describe(const LoraConfig& lora) {
                       flag(lora.train_attn));
 }
 
+Result<void> sync_file(const std::string& path) {
+  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open() || ::fsync(file.get()) != 0) return base::system_error("sync", path);
+  return {};
+}
+
 /// Gives the files of `from` a second name in `to`: who still sends one cannot change what is
 /// there, and `from` keeps them for another try. Blocks.
 Result<void> take_files(const std::filesystem::path& from, const std::filesystem::path& to) {
@@ -88,7 +98,12 @@ Result<void> take_files(const std::filesystem::path& from, const std::filesystem
     if (error == std::errc::no_such_file_or_directory) {
       return bad_request(base::concat(name, " was not uploaded"));
     }
-    if (error) std::filesystem::copy_file(from / name, to / name, error);  // no hard links here
+    if (error) {  // no hard links here
+      std::filesystem::copy_file(from / name, to / name, error);
+      if (!error) {
+        TINKER_TRY(sync_file((to / name).string()));
+      }
+    }
     if (error) {
       return Error{.code = ErrorCode::io_error,
                    .message = base::concat("link ", (to / name).string(), ": ", error.message())};

@@ -8,6 +8,14 @@ namespace tinker::server {
 void UsageMeter::add(UsageRecord record) {
   if (record.count <= 0) return;
   totals_[{record.base_model, record.kind}] += record.count;
+  count(std::move(record));
+}
+
+void UsageMeter::put_back(const std::vector<UsageRecord>& taken) {
+  for (const auto& record : taken) count(record);
+}
+
+void UsageMeter::count(UsageRecord record) {
   const auto hour = std::chrono::floor<std::chrono::hours>(record.hour);
   counts_[{hour,
            std::move(record.owner),

@@ -17,6 +17,8 @@ class UsageMeter {
   void add(UsageRecord record);  ///< `hour` may be any time of it.
   /// What was added since the last call.
   std::vector<UsageRecord> take();
+  /// What was taken could not be written: the next call gives it again.
+  void put_back(const std::vector<UsageRecord>& taken);
   /// Of all owners, by base model, since the server was started.
   using Totals = std::map<std::pair<std::string, UsageRecord::Kind>, std::int64_t>;
   [[nodiscard]] const Totals& totals() const noexcept { return totals_; }
@@ -24,6 +26,8 @@ class UsageMeter {
  private:
   using Key =
       std::tuple<Instant, std::string, std::string, std::string, std::string, UsageRecord::Kind>;
+  void count(UsageRecord record);
+
   std::map<Key, std::int64_t> counts_ = {};
   Totals totals_ = {};
 };

@@ -116,7 +116,10 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
   TINKER_CO_TRY(const auto record, co_await std::move(writing));
   auto wait = async::until(std::move(taking));
   TINKER_CO_TRY(auto snapshot, co_await wait);
-  service->adapters.put(folder, std::move(snapshot));
+  auto hold = service->models->hold("an adapter to sample from", snapshot.bytes());
+  if (hold.ok()) {  // else the first sample reads it again
+    service->adapters.put(folder, {.weights = std::move(snapshot), .hold = *std::move(hold)});
+  }
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.path = record.path().to_string()}));
@@ -143,13 +146,14 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
   auto wait = async::until(std::move(taking));
   auto snapshot = co_await wait;
   if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
-  if (!snapshot.ok()) {
+  const auto sampler = snapshot.ok() ? service->add_ephemeral(session, run, number, *snapshot)
+                                     : Result<std::shared_ptr<Sampler>>(snapshot.error());
+  if (!sampler.ok()) {
     session->samplers.erase(number);
-    co_return snapshot.error();
+    co_return sampler.error();
   }
-  run->keep_sampler(number, *snapshot);
-  const auto sampler = service->add_ephemeral(session, run, number, *std::move(snapshot));
-  if (is_replay) service->revive(*sampler);
+  run->keep_sampler(number, *std::move(snapshot));
+  if (is_replay) service->revive(**sampler);
   co_return EncodedResult{.body = std::move(json)};
 }
 

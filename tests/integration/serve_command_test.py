@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 import urllib.parse
 
@@ -129,12 +130,64 @@ class Ends(Serve):
                 self.assertEqual(code, expected)
                 self.assertIn("stopping: what runs has 30 s to finish", said)
 
+    def test_as_usual_where_nobody_reads_what_it_says(self):
+        for with_signal, expected in ((signal.SIGTERM, OK), (signal.SIGINT, INTERRUPTED)):
+            with self.subTest(signal=with_signal):
+                server = self.start()
+                server.process.stdout.close()
+                self.assertEqual(server.sample(base_model="tiny")["type"], "sample")
+                server.process.send_signal(with_signal)
+                self.assertEqual(server.process.wait(TIMEOUT_S), expected)
+                server.process.stdout = None
+
+    def test_at_once_after_a_second_ctrl_c(self):
+        server = self.start("--limit", "drain_time=10min")
+        prompt = {"chunks": [{"type": "encoded_text", "tokens": [1, 2, 3]}]}
+        params = {"max_tokens": 30_000, "stop": []}
+        server.post("asample", base_model="tiny", prompt=prompt, num_samples=500, sampling_params=params)
+        server.process.send_signal(signal.SIGINT)
+        server.event("log", "stopping")
+        time.sleep(0.1)  # until it listens to the second one
+        begin = time.monotonic()
+        code, _ = server.stop(signal.SIGINT)
+        self.assertEqual(code, -signal.SIGINT)  # 130, says a shell
+        self.assertLess(time.monotonic() - begin, 10)
+
     def test_with_2_after_a_wrong_command_line(self):
         for wrong in (["--port", "many"], ["--memory", "much"], ["--snapshot-steps", "0"], ["--dtype", "f8"], ["--speed", "1"]):
             with self.subTest(wrong=wrong):
                 outcome = subprocess.run([COMMAND, "serve", *MODEL, *wrong], capture_output=True, text=True, timeout=TIMEOUT_S)
                 self.assertEqual(outcome.returncode, USAGE)
                 self.assertIn(wrong[0], outcome.stderr)
+
+
+class Data(Serve):
+    def test_is_readable_by_nobody_else_also_in_a_folder_that_others_may_enter(self):
+        data = self.folder / "data"
+        data.mkdir()
+        data.chmod(0o755)
+        self.addCleanup(os.umask, os.umask(0o022))
+        server = self.start("--data-dir", data, "--durable")
+        run = server.new_run()["model_id"]
+        server.outcome("save_weights", model_id=run, seq_id=1, path="mine")
+        self.assertEqual({path.name for path in data.iterdir()} & {"catalogue.db", "checkpoints", "journal"}, {"catalogue.db", "checkpoints", "journal"})
+        self.assertEqual([path.name for path in data.iterdir() if path.stat().st_mode & 0o077], [])
+        self.assertEqual({path.stat().st_mode & 0o777 for path in data.glob("journal/**/log")}, {0o600})
+
+    def test_that_was_temporary_goes_with_the_next_server_after_a_kill(self):
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        os.environ["TMPDIR"] = str(temporary)
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        killed = self.start()
+        killed.process.kill()
+        killed.process.wait(TIMEOUT_S)
+        left = set(temporary.iterdir())
+        self.assertTrue(left)
+        running = self.start()
+        self.assertFalse(left & set(temporary.iterdir()))
+        self.assertEqual(running.stop()[0], OK)
+        self.assertEqual(list(temporary.iterdir()), [])
 
 
 class Refusals(Serve):

@@ -1,4 +1,5 @@
 // A disk that fails the server: read-only, full, with files that somebody cut short.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
 #include "support/full_disk.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
@@ -89,6 +91,37 @@ TEST_F(FailingDisk, ThatCutAFileShortSparesTheOtherCheckpoints) {
   EXPECT_THAT(service.create_training_client_from_state_with_optimizer(cut).get(),
               IsError(ErrorCode::request_failed, HasSubstr("adapter_model.safetensors")));
   EXPECT_THAT(service.create_training_client_from_state_with_optimizer(whole).get(), IsOk());
+}
+
+TEST_F(FailingDisk, ThatIsFullForAWhileLosesNoUsage) {
+  const auto server = start();
+  const auto sampler = connect(server).create_sampling_client({.base_model = "tiny"}).get().value();
+  const auto usage = [&server] {
+    const auto now = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
+    const auto target = base::concat("/api/v1/billing/usage/events?starting_on=",
+                                     DateTime(now - std::chrono::hours(1)).to_string(),
+                                     "&ending_before=",
+                                     DateTime(now + std::chrono::hours(2)).to_string());
+    return testing::RawHttp(server.port()).ask("GET", target, {}, "X-API-Key: tml-local-test\r\n");
+  };
+  const auto draw = [&sampler](int tokens) {
+    return sampler
+        .sample(ModelInput::from_tokens({1, 2, 3}),
+                {.max_tokens = tokens, .stop = std::vector<std::int32_t>()})
+        .get();
+  };
+  ASSERT_THAT(draw(1), IsOk());  // the model is loaded
+  ASSERT_EQ(usage().status, 200);
+  {
+    const FullDisk full(1);
+    ASSERT_THAT(draw(7), IsOk());
+    EXPECT_EQ(usage().status, 500);
+  }
+
+  const auto answer = usage();
+
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_THAT(answer.body, HasSubstr(R"("token_count":8)"));
 }
 
 /// Runs that survive the server, of whose logs one is much longer than the others.

@@ -246,6 +246,32 @@ TEST_F(OthersIds, OfRunsAreListedWithoutWhatTheirOwnerWroteOnThem) {
   }
 }
 
+TEST_F(OthersIds, OfPublicCheckpointsAreCopiedWithoutWhatTheirOwnerWroteOnThem) {
+  ASSERT_EQ(outcome(post("save_weights",
+                         R"({"model_id":")" + run_ +
+                             R"(","path":"noted","seq_id":3,"user_metadata":{"a":"note"}})"))
+                .status,
+            200);
+  ASSERT_EQ(ask("POST", "training_runs/" + run_ + "/checkpoints/weights/noted/publish").status,
+            200);
+  // What bob, or who he says he is, gets to see of his copy.
+  const auto copied = [&](const std::string& token) {
+    const auto answer = as_bob("POST",
+                               "copy_weights",
+                               R"({"destination_project_id":"p","source_path":"tinker://)" + run_ +
+                                   R"(/weights/noted","weights_access_token":)" + token + "}");
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const auto path = wire::decode_json<CopyWeightsResponse>(answer.body).value().tinker_path;
+    const auto run = TinkerPath::parse(path).value().training_run_id;
+    return as_bob("GET", "training_runs/" + run + "/checkpoints").body;
+  };
+  const auto quoted = [](const char* key) { return '"' + std::string(key) + '"'; };
+
+  EXPECT_THAT(copied("null"), ::testing::Not(::testing::HasSubstr("note\"")));
+  EXPECT_THAT(copied(quoted(kBob)), ::testing::Not(::testing::HasSubstr("note\"")));
+  EXPECT_THAT(copied(quoted(kAda)), ::testing::HasSubstr(R"({"a":"note"})"));
+}
+
 class SignedLink : public OthersIds {
  protected:
   void SetUp() override {

@@ -1,7 +1,9 @@
 // Limits that were set are those that a running server keeps; tests/unit/server/limits_test.cc has
 // their texts.
 #include <chrono>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/strings.h"
 #include "hostile_server.h"
@@ -14,7 +16,9 @@ using ::testing::HasSubstr;
 using testing::HostileServer;
 using testing::IsError;
 using testing::kAda;
+using testing::kBob;
 using testing::RawHttp;
+using testing::RawResponse;
 using namespace std::chrono_literals;
 
 constexpr auto kGenerous = 20s;  // less than the default of what is waited for
@@ -30,11 +34,28 @@ class Limit : public HostileServer {
                        .link_time = 1ms}) {}
   void TearDown() override {}  // what waits is left to the server's end
 
-  /// Waits for requests with lower numbers, which do not come.
-  [[nodiscard]] std::string waiting_operation(const std::string& run, int number) const {
+  [[nodiscard]] static std::string body(const std::string& run, int number) {
     const ForwardBackwardRequest request = {
         .model_id = run, .seq_id = number, .data = {Datum::next_token({1, 2, 3})}};
-    const auto answer = post("forward_backward", wire::encode_proto(request).value());
+    return wire::encode_proto(request).value();
+  }
+  [[nodiscard]] bool is_done(const std::string& id) const {
+    const auto result = outcome({.status = 200, .body = R"({"request_id":")" + id + "\"}"});
+    return result.status == 200 && result.header("content-type") == "application/x-protobuf";
+  }
+  /// As a client does: again and again while the server is busy.
+  [[nodiscard]] std::string patient_operation(const std::string& run, int number) const {
+    auto answer = post("forward_backward", body(run, number));
+    const auto begun = std::chrono::steady_clock::now();
+    while (answer.status == 429 && std::chrono::steady_clock::now() - begun < kGenerous) {
+      answer = post("forward_backward", body(run, number));
+    }
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
+  }
+  /// Waits for requests with lower numbers, which do not come.
+  [[nodiscard]] std::string waiting_operation(const std::string& run, int number) const {
+    const auto answer = post("forward_backward", body(run, number));
     EXPECT_EQ(answer.status, 200) << answer.body;
     return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
   }
@@ -81,10 +102,117 @@ TEST_F(Limit, OfSamplesHoldsForRequests) {
 TEST_F(Limit, OfOperationsKeepsSamplesOut) {
   const auto run = new_run(new_session());
   (void)waiting_operation(run, 5);
-  EXPECT_EQ(sample(1).status, 200);
+  EXPECT_EQ(outcome(sample(1)).status, 200);
   (void)waiting_operation(run, 6);
 
   EXPECT_EQ(sample(1).status, 429);
+}
+
+TEST_F(Limit, OfOperationsLetsOtherOwnersIn) {
+  const auto run = new_run(new_session());
+  (void)waiting_operation(run, 5);
+  (void)waiting_operation(run, 6);
+  const std::string request =
+      R"({"base_model":"tiny","prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)"
+      R"("sampling_params":{"max_tokens":1},"num_samples":1})";
+
+  EXPECT_EQ(ask("POST", "asample", request, kAda).status, 429);
+  EXPECT_EQ(ask("POST", "asample", request, kBob).status, 200);
+}
+
+TEST_F(Limit, OfOperationsHoldsForTrainingAndUsesUpNoNumber) {
+  const auto run = new_run(new_session());
+  const auto second = waiting_operation(run, 2);
+  const auto third = waiting_operation(run, 3);
+  const auto refused = post("forward_backward", body(run, 4));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(waiting_operation(run, 3), third);  // a repeat
+
+  const auto fourth = patient_operation(run, 4);
+
+  for (const auto& id : {second, third, fourth}) EXPECT_TRUE(is_done(id));
+}
+
+TEST_F(Limit, OfOperationsLetsInWhatOthersWaitFor) {
+  const auto run = new_run(new_session());
+  const auto second = waiting_operation(run, 2);
+  const auto third = waiting_operation(run, 3);
+
+  const auto first = waiting_operation(run, 1);
+
+  for (const auto& id : {first, second, third}) EXPECT_TRUE(is_done(id));
+}
+
+TEST_F(Limit, OfOperationsLetsABatchGoOnThatIsLargerThanIt) {  // its first chunk comes last
+  const auto run = new_run(new_session());
+  std::vector<std::string> ids;
+  for (const int number : {2, 3, 4, 5, 1}) ids.push_back(patient_operation(run, number));
+
+  for (const auto& id : ids) EXPECT_TRUE(is_done(id));
+}
+
+TEST_F(Limit, OfOperationsKeepsClientsWaitingButNotFailing) {
+  const auto trainer = service().create_lora_training_client("tiny", {.rank = 2}).get().value();
+  std::vector<Future<ForwardBackwardOutput>> passes;
+  for (int i = 0; i < 8; ++i) {
+    passes.push_back(
+        trainer.forward_backward({Datum::next_token({1, 2, 3})}, LossFn::cross_entropy));
+  }
+
+  for (auto& pass : passes) EXPECT_THAT(pass.get(), testing::IsOk());
+  EXPECT_THAT(trainer.optim_step(AdamParams()).get(), testing::IsOk());
+}
+
+class FewBytes : public HostileServer {
+ protected:
+  FewBytes() : FewBytes({.accepted_bytes = 4096}) {}
+  explicit FewBytes(const LocalServerLimits& limits) : HostileServer(limits) {}
+
+  [[nodiscard]] static std::string body(const std::string& run, int number, std::size_t tokens) {
+    const ForwardBackwardRequest request = {
+        .model_id = run,
+        .seq_id = number,
+        .data = {Datum::next_token(std::vector<std::int32_t>(tokens, 1))}};
+    return wire::encode_proto(request).value();
+  }
+};
+
+TEST_F(FewBytes, OfTrainingDataKeepsMoreOfThemOut) {
+  const auto run = new_run(new_session());
+  const std::size_t tokens = 300;
+  ASSERT_EQ(post("forward_backward", body(run, 2, tokens)).status, 200);
+
+  const auto refused = post("forward_backward", body(run, 3, tokens));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("bytes of your training data wait"));
+  EXPECT_EQ(outcome(post("forward_backward", body(run, 2, tokens))).status, 200);
+  EXPECT_EQ(outcome(post("forward_backward", body(run, 3, tokens))).status, 200);
+}
+
+class FewResults : public FewBytes {
+ protected:
+  FewResults() : FewBytes({.result_bytes = 4096}) {}
+};
+
+TEST_F(FewResults, KeepOutWhoDoesNotFetchHisOwn) {
+  const auto run = new_run(new_session());
+  std::vector<std::string> ids;
+  RawResponse answer = post("forward_backward", body(run, 1, 3));
+  for (int number = 2; answer.status == 200 && number < 1000; ++number) {
+    ids.push_back(wire::decode_json<UntypedApiFuture>(answer.body).value().request_id);
+    answer = post("forward_backward", body(run, number, 3));
+  }
+  ASSERT_EQ(answer.status, 429);
+  EXPECT_THAT(answer.body, HasSubstr("bytes of results are not fetched"));
+  const auto bob = service(kBob).create_sampling_client({.base_model = "tiny"}).get();
+  EXPECT_THAT(bob->sample(ModelInput::from_tokens({1}), {.max_tokens = 1}).get(), testing::IsOk());
+
+  for (const auto& id : ids) {
+    EXPECT_EQ(outcome({.status = 200, .body = R"({"request_id":")" + id + "\"}"}).status, 200);
+  }
+  const auto next = static_cast<int>(ids.size()) + 1;
+  EXPECT_EQ(outcome(post("forward_backward", body(run, next, 3))).status, 200);
 }
 
 TEST_F(Limit, OfTimeHoldsForPolls) {

@@ -272,6 +272,21 @@ TEST_F(EngineTest, RefusesWhatIsTooLargeBeforeItBegins) {
               IsError(ErrorCode::invalid_argument, HasSubstr("MiB")));
 }
 
+TEST_F(EngineTest, MayBeHeldToLessMemoryLater) {
+  const auto engine = load();
+  const auto trainer = engine.create_trainer({.rank = 4}).value();
+  const std::vector data{datum({1, 2, 3})};
+  ASSERT_THAT(trainer.forward_backward(data, LossFn::cross_entropy), IsOk());
+  EXPECT_EQ(engine.queue().training_bytes, trainer.memory_used().value());
+
+  engine.limit_training(1000);
+  EXPECT_THAT(trainer.forward_backward(data, LossFn::cross_entropy),
+              IsError(ErrorCode::invalid_argument, HasSubstr("MiB")));
+
+  engine.limit_training(0);
+  EXPECT_THAT(trainer.forward_backward(data, LossFn::cross_entropy), IsOk());
+}
+
 TEST_F(EngineTest, NamesWhatIsWrong) {
   const auto engine = load();
   const auto trainer = engine.create_trainer({.rank = 4}).value();

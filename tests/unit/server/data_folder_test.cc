@@ -39,6 +39,29 @@ TEST(DataFolder, LeavesThePermissionsOfAFolderThatWasThere) {
   EXPECT_EQ(fs::status(data.path()).permissions(), fs::perms(0750));
 }
 
+TEST(DataFolder, KeepsOthersOutOfWhatIsInAFolderThatWasThere) {
+  const testing::TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::create_directories(folder.path("checkpoints/old"));
+  fs::create_directory(folder.path("journal"));
+  for (const auto* name : {"checkpoints", "journal"}) {
+    fs::permissions(folder.path(name), fs::perms(0755));
+  }
+  for (const auto* name : {"lock", "catalogue.db", "catalogue.db-wal"}) {
+    folder.write(name, "");
+    fs::permissions(folder.path(name), fs::perms(0644));
+  }
+
+  const auto data = DataFolder::open(folder.path()).value();
+
+  for (const auto* name : {"checkpoints", "journal"}) {
+    EXPECT_EQ(fs::status(folder.path(name)).permissions(), fs::perms(0700)) << name;
+  }
+  for (const auto* name : {"secret", "catalogue.db", "catalogue.db-wal"}) {
+    EXPECT_EQ(fs::status(folder.path(name)).permissions(), fs::perms(0600)) << name;
+  }
+}
+
 TEST(DataFolder, IsOpenOnceAtATime) {
   const testing::TemporaryFolder folder;
   {

@@ -63,6 +63,48 @@ TEST_F(FutureStoreTest, KeepsAResultThatNobodyFetchedForItsOwnTime) {
   EXPECT_EQ(polled("r-1"), "410");
 }
 
+TEST_F(FutureStoreTest, KeepsAResultOfNoSessionForAShorterTime) {
+  store_->open({.request_id = "r-1", .owner = "me", .has_session = false});
+  finish("r-1");
+  open("r-2");
+  finish("r-2");
+
+  time_.advance(1h - 1ns);
+  EXPECT_EQ(polled("r-1"), "done");
+  time_.advance(1ns);
+
+  EXPECT_EQ(polled("r-1"), "410");
+  EXPECT_EQ(polled("r-2"), "done");
+}
+
+TEST_F(FutureStoreTest, HasRoomForOwnersWithLittleWhenOneHasTooMuchPending) {
+  make({.max_pending = 4});
+  for (const auto* id : {"r-1", "r-2", "r-3", "r-4"}) open(id);
+
+  EXPECT_THAT(
+      store_->check_room("me"),
+      testing::IsError(ErrorCode::rate_limited, ::testing::HasSubstr("4 of your requests wait")));
+  EXPECT_THAT(store_->check_room("you"), testing::IsOk());
+  store_->open({.request_id = "y-1", .owner = "you"});
+  EXPECT_THAT(store_->check_room("you"), testing::IsOk());
+  store_->cancel("r-1", "me");
+  finish("r-2");
+  EXPECT_THAT(store_->check_room("me"), testing::IsOk());
+}
+
+TEST_F(FutureStoreTest, HasRoomForOwnersWithLittleWhenOneFetchesNothing) {
+  make({.max_unfetched_bytes = 1000});
+  open("r-1");
+  finish("r-1", std::string(1000, 'x'));
+  store_->open({.request_id = "y-1", .owner = "you"});
+  finish("y-1", "x");
+
+  EXPECT_THAT(store_->check_room("me"), testing::IsError(ErrorCode::rate_limited, ::testing::_));
+  EXPECT_THAT(store_->check_room("you"), testing::IsOk());
+  store_->delivered("r-1");
+  EXPECT_THAT(store_->check_room("me"), testing::IsOk());
+}
+
 TEST_F(FutureStoreTest, DropsEachResultAtItsOwnTime) {
   open("unfetched");
   finish("unfetched");

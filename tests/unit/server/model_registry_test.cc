@@ -392,6 +392,50 @@ TEST_F(ShortMemoryTest, ARefusalIsNotTheLastWord) {
   EXPECT_THAT(acquire("c"), IsOk());
 }
 
+TEST_F(ShortMemoryTest, AdaptersTakeTheirPartOfIt) {
+  const auto first = acquire("a").value();
+  auto hold = registry_->hold("an adapter", 3 * kMiB);
+  ASSERT_THAT(hold, IsOk());
+
+  EXPECT_THAT(
+      registry_->hold("an adapter", 2 * kMiB),
+      IsError(ErrorCode::invalid_argument,
+              ContainsRegex("an adapter needs 2 MiB, and [0-9]+ MiB are left of the 7 MiB")));
+  EXPECT_FALSE(acquire("b").ok());
+  *hold = nullptr;
+
+  EXPECT_THAT(acquire("b"), IsOk());
+}
+
+TEST_F(ShortMemoryTest, IdleModelsLeaveForAdapters) {
+  acquire("a").value();
+  const auto second = acquire("b").value();
+
+  EXPECT_THAT(registry_->hold("an adapter", 3 * kMiB), IsOk());
+
+  EXPECT_THAT(registry_->loaded(), ElementsAre("b"));
+}
+
+TEST_F(ShortMemoryTest, WhatIsKeptForSpeedGoesBeforeModels) {
+  acquire("a").value();
+  const std::size_t room = registry_->training_room("a");
+  auto kept = registry_->hold("kept", room / 2).value();
+  registry_->on_shortage([&kept] { return std::exchange(kept, nullptr) != nullptr; });
+
+  EXPECT_THAT(registry_->hold("an adapter", room / 4 * 3), IsOk());
+
+  EXPECT_EQ(kept, nullptr);
+  EXPECT_THAT(registry_->loaded(), ElementsAre("a"));
+}
+
+TEST_F(ShortMemoryTest, AdaptersLeaveLessToTraining) {
+  const auto model = acquire("a").value();
+  const auto before = registry_->training_room("a");
+  const auto hold = registry_->hold("an adapter", kMiB).value();
+
+  EXPECT_EQ(registry_->training_room("a"), before - kMiB);
+}
+
 TEST_F(ShortMemoryTest, TrainingIsHeldToWhatIsLeft) {
   const auto model = acquire("a").value();
   const auto trainer = model->engine.create_trainer({.rank = 4}).value();

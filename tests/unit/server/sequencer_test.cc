@@ -51,6 +51,34 @@ TEST_F(SequencerTest, KnowsTheNumberThatARequestWaitsFor) {
   EXPECT_EQ(sequencer_->awaited_by("unknown"), std::nullopt);
 }
 
+TEST_F(SequencerTest, ExpectsWhatItHasAndWhatOthersWaitFor) {
+  EXPECT_FALSE(sequencer_->is_expected(1));
+  submit(pass(3));
+  EXPECT_TRUE(sequencer_->is_expected(1));
+  EXPECT_FALSE(sequencer_->is_expected(2));
+  EXPECT_TRUE(sequencer_->is_expected(3));
+
+  submit(pass(1));
+
+  EXPECT_TRUE(sequencer_->is_expected(1));
+  EXPECT_TRUE(sequencer_->is_expected(2));
+  EXPECT_FALSE(sequencer_->is_expected(4));
+}
+
+TEST_F(SequencerTest, StartsWhatWaitsWhenItIsToldTo) {
+  submit(pass(2));
+  submit(pass(4));
+
+  sequencer_->stop_waiting();
+
+  EXPECT_THAT(started_, ElementsAre("p2", "p4"));
+  submit(pass(1));
+  submit(pass(5));
+  loop_->advance(10s);
+  EXPECT_THAT(started_, ElementsAre("p2", "p4", "p1", "p5"));
+  EXPECT_THAT(failed_, IsEmpty());
+}
+
 TEST_F(SequencerTest, CountsFromTheNumberItWasGiven) {  // PROTOCOL 10.3: 0 is the creation
   Sequencer from_zero(loop_, 0, 10s);
   ASSERT_THAT(from_zero.submit(pass(1)), IsOk());

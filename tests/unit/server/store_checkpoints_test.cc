@@ -275,7 +275,8 @@ TEST_F(StoreCheckpoints, CannotChangeBeforeTheyAreThere) {
   EXPECT_THAT(store_->set_public(kPath, true), is_missing);
   EXPECT_THAT(store_->set_expiry(kPath, now() + 2h), is_missing);
   EXPECT_THAT(store_->delete_checkpoint(kPath), is_missing);
-  EXPECT_THAT(store_->copy_checkpoint(kPath, {.run_id = "q"}, {}), is_missing);
+  EXPECT_THAT(store_->copy_checkpoint({.run_id = "r", .name = "a"}, {.run_id = "q"}, {}),
+              is_missing);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_F(StoreCopies, ShareTheirBytes) {
                            .expires_at = now() + 1h});
   clock_.advance(1min);
   const RunRecord run = {.run_id = "q", .owner = "bob", .project_id = "p", .base_model = "m"};
-  const auto copy = store_->copy_checkpoint(source.path(), run, std::nullopt).value();
+  const auto copy = store_->copy_checkpoint(source, run, std::nullopt).value();
 
   auto expected = source;
   expected.run_id = "q";
@@ -53,7 +53,7 @@ TEST_F(StoreCopies, ShareTheirBytes) {
 
 TEST_F(StoreCopies, KeepTheFolderUntilTheLastIsGone) {
   const auto source = save("a");
-  const auto copy = store_->copy_checkpoint(kPath, {.run_id = "q"}, {}).value();
+  const auto copy = store_->copy_checkpoint(source, {.run_id = "q"}, {}).value();
 
   store_->delete_checkpoint(kPath).value();
   EXPECT_THAT(folders(), ElementsAre(source.folder));
@@ -65,18 +65,26 @@ TEST_F(StoreCopies, KeepTheFolderUntilTheLastIsGone) {
 
 TEST_F(StoreCopies, StayWhenTheSourceIsOverwritten) {
   const auto source = save("a");
-  store_->copy_checkpoint(kPath, {.run_id = "q"}, {}).value();
+  store_->copy_checkpoint(source, {.run_id = "q"}, {}).value();
   put({.run_id = "r", .name = "a"}, true);
 
   EXPECT_THAT(folders(), SizeIs(2));
   EXPECT_TRUE(fs::exists(store_->folder_of(source)));
 }
 
+TEST_F(StoreCopies, AreOfTheSourceThatWasSeenOrOfNone) {
+  const auto seen = save("a");
+  put({.run_id = "r", .name = "a"}, true);
+
+  EXPECT_THAT(store_->copy_checkpoint(seen, {.run_id = "q"}, {}),
+              IsError(ErrorCode::not_found, HasSubstr("tinker://r/weights/a")));
+}
+
 TEST_F(StoreCopies, BelongToANewRunOrAreNotMade) {
-  save("a");
+  const auto source = save("a");
   store_->add_run({.run_id = "q"}).value();
 
-  EXPECT_THAT(store_->copy_checkpoint(kPath, {.run_id = "q"}, {}),
+  EXPECT_THAT(store_->copy_checkpoint(source, {.run_id = "q"}, {}),
               IsError(ErrorCode::conflict, HasSubstr("run_id")));
   EXPECT_THAT(store_->checkpoints_of_run("q"), IsOkAndHolds(IsEmpty()));
 }
@@ -120,7 +128,7 @@ TEST_F(StoreExpiry, EndsAllChanges) {
   EXPECT_THAT(store_->set_public(kPath, true), is_missing);
   EXPECT_THAT(store_->set_expiry(kPath, std::nullopt), is_missing);
   EXPECT_THAT(store_->delete_checkpoint(kPath), is_missing);
-  EXPECT_THAT(store_->copy_checkpoint(kPath, {.run_id = "q"}, {}), is_missing);
+  EXPECT_THAT(store_->copy_checkpoint(expiring_, {.run_id = "q"}, {}), is_missing);
 }
 
 TEST_F(StoreExpiry, FreesTheName) {
@@ -140,7 +148,7 @@ TEST_F(StoreExpiry, IsCarriedOutBySweeping) {
 }
 
 TEST_F(StoreExpiry, OfACopySparesTheSource) {
-  store_->copy_checkpoint(lasting_.path(), {.run_id = "q"}, now() + 1h).value();
+  store_->copy_checkpoint(lasting_, {.run_id = "q"}, now() + 1h).value();
   clock_.advance(1h);
   store_->sweep().value();
 
