@@ -39,7 +39,7 @@ SETTINGS = {
 HANG_SECONDS = 150  # of one test: beyond it all threads say where they are, and the script ends
 QUICK_SECONDS = 10  # what a refusal may take; clients that retry take five minutes
 
-ARGUMENTS = argparse.Namespace(tinker=None, flags="on")
+ARGUMENTS = argparse.Namespace(tinker=None, flags="on", default_limits=False)
 
 
 class ServedCase(unittest.TestCase):
@@ -146,6 +146,7 @@ def main(*, check=None):
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--tinker", required=True, type=os.path.abspath)
     parser.add_argument("--flags", choices=("on", "off"), default="on")
+    parser.add_argument("--default-limits", action="store_true")
     _, others = parser.parse_known_args(namespace=ARGUMENTS)
     warnings.simplefilter("ignore")  # deprecated calls are calls as well
     # What the SDK says of failures reaches the tests as exceptions.

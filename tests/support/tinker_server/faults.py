@@ -1065,7 +1065,7 @@ def _():
 @breaks("limits.long_poll")
 def _():
     async def late(self, request, response):
-        if request.json()["request_id"].endswith(":2"):
+        if response.is_proto and request.json()["request_id"].endswith(":2"):
             await asyncio.sleep(46)
         return response
 
