@@ -1,8 +1,11 @@
-// Our client and the server with a proxy between them that loses, refuses, cuts, delays and doubles
-// what passes; and a server that has no descriptors left.
+// Our client and the server with a proxy between them that loses, refuses, cuts, delays, doubles
+// and withholds what passes; and a server that has no descriptors left.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -24,6 +27,7 @@
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
+#include "transport/asio_transport.h"
 
 namespace tinker::faults_test {
 namespace {
@@ -34,16 +38,26 @@ using testing::RawHttp;
 using testing::TcpPeer;
 using testing::TcpServer;
 
+using std::chrono::milliseconds;
+
 enum class Fault {
   none,
   lost_request,
+  cut_request,
   refused_request,  // 503, and the server does not hear of it
+  unheard,          // the server does not hear of it, and nobody says a word
   twice,
   lost_answer,
-  late_answer,
+  late_answer,  // later than the client waits
+  unanswered,   // it was done, and nobody says a word
   cut_answer,
   broken_answer,  // 500, after it was done
 };
+constexpr std::size_t kFaults = 10;
+
+constexpr milliseconds kPatience(600);  // of clients, for an answer
+constexpr milliseconds kDelay(900);
+constexpr milliseconds kHold(200);  // of polls, by the server
 
 /// What a request is for; faults are counted for each.
 std::string kind_of(const std::string& request) {
@@ -54,24 +68,27 @@ std::string kind_of(const std::string& request) {
   return name;
 }
 
-/// Carries requests to a server. Every second one of a kind meets a fault, all faults in turn.
+/// Carries requests to a server. Every second one of a kind meets a fault, all faults in turn; or,
+/// with `first`, the first one of each kind meets that fault and no other one meets any.
 class FaultProxy {
  public:
-  explicit FaultProxy(std::uint16_t server)
-      : proxy_([this, server](TcpPeer& peer, int) { carry(peer, server); }) {}
+  explicit FaultProxy(std::uint16_t server, Fault first = Fault::none)
+      : first_(first), proxy_([this, server](TcpPeer& peer, int) { carry(peer, server); }) {}
 
   [[nodiscard]] std::string url() const { return proxy_.url(""); }
-  /// How many faults the requests of a kind have met.
-  [[nodiscard]] std::size_t faults(const std::string& kind) {
+  /// How many requests of a kind have come.
+  [[nodiscard]] std::size_t requests(const std::string& kind) {
     const std::scoped_lock lock(mutex_);
-    return requests_[kind] / 2;
+    return requests_[kind];
   }
-  static constexpr std::size_t kFaults = 7;
+  /// How many faults they have met.
+  [[nodiscard]] std::size_t faults(const std::string& kind) { return requests(kind) / 2; }
 
  private:
   Fault next_fault(const std::string& kind) {
     const std::scoped_lock lock(mutex_);
     const std::size_t number = requests_[kind]++;
+    if (first_ != Fault::none) return number == 0 ? first_ : Fault::none;
     return number % 2 == 0 ? Fault::none : static_cast<Fault>(1 + number / 2 % kFaults);
   }
   void carry(TcpPeer& peer, std::uint16_t server) {
@@ -80,6 +97,11 @@ class FaultProxy {
       if (request.empty()) return;
       const Fault fault = next_fault(kind_of(request));
       if (fault == Fault::lost_request) return peer.reset();
+      if (fault == Fault::unheard) return peer.wait_for_end();
+      if (fault == Fault::cut_request) {
+        RawHttp(server).send(std::string_view(request).substr(0, request.size() - 1));
+        return peer.reset();
+      }
       if (fault == Fault::refused_request) {
         peer.write(failure("503 Service Unavailable"));
         continue;
@@ -87,8 +109,9 @@ class FaultProxy {
       if (fault == Fault::twice) (void)answer(server, request);
       const std::string whole = answer(server, request);
       if (fault == Fault::lost_answer) return peer.reset();
+      if (fault == Fault::unanswered) return peer.wait_for_end();
       if (fault == Fault::cut_answer) return peer.write(whole.substr(0, whole.size() - 3));
-      if (fault == Fault::late_answer) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (fault == Fault::late_answer) std::this_thread::sleep_for(kDelay);
       peer.write(fault == Fault::broken_answer ? failure("500 Internal Server Error") : whole);
     }
   }
@@ -102,19 +125,47 @@ class FaultProxy {
     return out.head + "\r\n" + out.body;
   }
 
+  const Fault first_;
   std::mutex mutex_;
   std::map<std::string, std::size_t> requests_;  // guarded by it
   TcpServer proxy_;
 };
 
+/// Waits for answers for a short time only.
+class Impatient final : public http::Transport {
+ public:
+  explicit Impatient(std::shared_ptr<http::Transport> next) : next_(std::move(next)) {}
+
+  Future<http::Response> send(http::Request request) override {
+    request.timeouts.read = std::min<std::chrono::nanoseconds>(request.timeouts.read, kPatience);
+    return next_->send(std::move(request));
+  }
+  void close_channel(std::uint64_t channel) override { next_->close_channel(channel); }
+
+ private:
+  std::shared_ptr<http::Transport> next_;
+};
+
+constexpr std::size_t kChunks = 3;  // of the batch, which clients cut after two data
+
 std::vector<Datum> batch() {
-  return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
+  return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3}),
+          Datum::next_token({8, 1, 4}),
+          Datum::next_token({6, 10, 12, 13}),
+          Datum::next_token({300, 2, 300}),
+          Datum::next_token({17, 18, 19, 20, 21})};
 }
 
 class FaultProxyTest : public ::testing::Test {
  protected:
   [[nodiscard]] static ServiceClient connect(const std::string& url) {
-    return ServiceClient::connect({.base_url = url, .api_key = Secret("tml-local-test")}).value();
+    const Runtime runtime;
+    auto transport = http::AsioTransport::create(runtime.core(), {}).value();
+    return ServiceClient::connect({.base_url = url,
+                                   .api_key = Secret("tml-local-test"),
+                                   .transport = std::make_shared<Impatient>(std::move(transport)),
+                                   .runtime = runtime})
+        .value();
   }
   static double loss_of(const TrainingClient& trainer) {
     return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
@@ -137,15 +188,15 @@ class FaultProxyTest : public ::testing::Test {
     return all - std::exchange(counted_, all);
   }
   void expect_all_faults(std::initializer_list<const char*> kinds) {
-    for (const char* kind : kinds) EXPECT_GE(proxy_.faults(kind), FaultProxy::kFaults) << kind;
+    for (const char* kind : kinds) EXPECT_GE(proxy_.faults(kind), kFaults) << kind;
   }
 
   const LocalServer server_ =
       LocalServer::start({.models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
                           .threads = 1,
                           .precision = EnginePrecision::f32,
-                          // The proxy ends after the last poll that it carries.
-                          .limits = {.batch_poll_time = std::chrono::milliseconds(200)}})
+                          .flags = {{"fwdbwd_max_chunk_len", "2"}},
+                          .limits = {.poll_time = kHold, .batch_poll_time = kHold}})
           .value();
   FaultProxy proxy_{server_.port()};
 
@@ -166,6 +217,7 @@ TEST_F(FaultProxyTest, LosesNoStepAndDoublesNone) {
 
   EXPECT_EQ(loss_after_steps(proxy_.url()), undisturbed);
   EXPECT_EQ(work("training"), tokens);
+  EXPECT_GE(proxy_.requests("forward_backward"), 10 * kChunks);
   expect_all_faults({"forward_backward", "optim_step", "retrieve_future"});
 }
 
@@ -225,6 +277,63 @@ TEST_F(FaultProxyTest, LosesNoSampleAndDrawsNoneTwice) {
   EXPECT_EQ(sample(proxy_.url()), undisturbed);
   EXPECT_EQ(work("sample"), tokens);
   expect_all_faults({"asample", "retrieve_futures"});
+}
+
+/// What a client gets that does a little of everything.
+struct Life {
+  std::vector<std::string> names = {};  ///< Of its checkpoints.
+  std::vector<std::int32_t> drawn = {};
+  double loss = 0;
+
+  bool operator==(const Life&) const = default;
+};
+
+TEST_F(FaultProxyTest, LosesNothingWhenTheFirstRequestOfEachKindMeetsAFault) {
+  const auto live = [](const std::string& url) {
+    const auto service = connect(url);
+    const auto create = [&] {
+      return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get();
+    };
+    auto made = create();
+    if (!made.ok()) made = create();  // a session is asked for once
+    const auto trainer = made.value();
+    train(trainer, 1);
+    const auto path = trainer.save_state("a").get().value().path;
+    const auto resumed =
+        service.create_training_client_from_state_with_optimizer(path).get().value();
+    train(resumed, 1);
+    EXPECT_THAT(resumed.load_state(path).get(), IsOk());
+    Life out = {.loss = loss_of(resumed)};
+    const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+    const auto prompt = ModelInput::from_tokens({5, 9, 12});
+    const auto sample = sampler.sample(prompt, {.max_tokens = 4, .seed = 3}).get().value();
+    out.drawn = sample.sequences.at(0).tokens;
+    const auto rest = service.create_rest_client();
+    for (const auto& each : rest.list_checkpoints(trainer.model_id()).get().value().checkpoints) {
+      out.names.push_back(each.checkpoint_id);
+    }
+    return out;
+  };
+  const Life undisturbed = live(server_.base_url());
+  const double trained = work("training");
+
+  std::array<Life, kFaults> lives;
+  {
+    std::vector<std::jthread> clients;  // most of their time they wait
+    for (std::size_t i = 0; i < kFaults; ++i) {
+      clients.emplace_back([&, i] {
+        FaultProxy proxy(server_.port(), static_cast<Fault>(i + 1));
+        lives.at(i) = live(proxy.url());
+        for (const char* kind : {"client", "create_session", "create_model", "load_weights"}) {
+          EXPECT_GT(proxy.requests(kind), 0U) << kind;
+        }
+      });
+    }
+  }
+
+  for (std::size_t i = 0; i < kFaults; ++i)
+    EXPECT_EQ(lives.at(i), undisturbed) << "fault " << i + 1;
+  EXPECT_EQ(work("training"), kFaults * trained);
 }
 
 /// While it lives, this process has all the descriptors that it may have.
