@@ -210,6 +210,7 @@ class Draws(Trained):
         for seed in (1, 2, 3):
             self.assertEqual(self.tokens(seed=seed, top_k=1), greedy)
             self.assertEqual(self.tokens(seed=seed, top_p=1e-9), greedy)
+            self.assertEqual(self.tokens(seed=seed, top_p=0.0), greedy)
         self.assertGreater(len({str(self.tokens(seed=seed, top_k=-1)) for seed in range(5)}), 1)
 
     def test_many_first_requests_are_answered_at_once(self):
@@ -591,7 +592,7 @@ class Errors(Trained):
         self.assert_pass_refused([data], limit)
 
     def test_sampling_parameters_that_make_no_sense(self):
-        for name, value in (("max_tokens", 0), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -7)):
+        for name, value in (("max_tokens", 0), ("temperature", -1.0), ("top_p", 1.5), ("top_p", -0.1), ("top_k", -7)):
             parameters = params(**{"max_tokens": 2, name: value})
             self.assert_refused(lambda: self.base.sample(text(1), 1, parameters), name)
         self.assert_refused(lambda: self.base.sample(text(1), 0, params()), "num_samples")
