@@ -316,6 +316,8 @@ class Losses(Trained):
         data = [datum(self.TOKENS, [1.0, 0.5, 0.0, -2.0, 3.0]), datum(SENTENCES[1])]
         output = training.forward_backward(data, "cross_entropy").result()
         self.assert_close(output.metrics["loss:sum"], weighted_loss(data, output))
+        for given, row, losses in zip(data, logprobs(output), elementwise(output), strict=True):
+            np.testing.assert_allclose(losses, -row * given.loss_fn_inputs["weights"].data, rtol=1e-6)
 
     def test_cross_entropy_without_weights_counts_every_token(self):
         training = self.new_training()
