@@ -159,7 +159,7 @@ std::vector<Datum> batch() {
 class FaultProxyTest : public ::testing::Test {
  protected:
   [[nodiscard]] static ServiceClient connect(const std::string& url) {
-    const Runtime runtime;
+    const auto runtime = Runtime::start();
     auto transport = http::AsioTransport::create(runtime.core(), {}).value();
     return ServiceClient::connect({.base_url = url,
                                    .api_key = Secret("tml-local-test"),

@@ -134,7 +134,9 @@ TEST_F(Load, LosesNoSampleAndNoHeartbeat) {
   }
 
   EXPECT_EQ(ended, kClients * samples);
-  if (kClients * samples >= kMany) EXPECT_GE(most_pending, 9'000);
+  if (kClients * samples >= kMany) {
+    EXPECT_GE(most_pending, 9'000);
+  }
   heart.expect_quick_answers();
 }
 
