@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxRequests = 16;
 constexpr int kInputsPerServer = 400;                // then it is stopped, and its files go
-constexpr int kPolls = 10;                           // of a script for one result
+constexpr int kPolls = 40;                           // of a script for one result
 constexpr auto kLongWork = std::chrono::seconds(1);  // beyond it, the session is ended
 constexpr auto kPatience = std::chrono::seconds(8);  // less than libFuzzer's limit
 constexpr std::string_view kPrefix = "/api/v1/";
@@ -44,7 +44,7 @@ LocalServer start_server() {
       .memory_bytes = std::size_t{1} << 30U,
       .precision = EnginePrecision::f32,
       .logger = {},
-      .limits = {.samples = 64, .chunk_time = 50ms, .poll_time = 20ms, .batch_poll_time = 20ms}};
+      .limits = {.samples = 64, .chunk_time = 20ms, .poll_time = 5ms, .batch_poll_time = 5ms}};
   return LocalServer::start(std::move(options)).value();
 }
 

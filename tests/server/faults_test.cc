@@ -68,28 +68,26 @@ std::string kind_of(const std::string& request) {
   return name;
 }
 
-/// Carries requests to a server. Every second one of a kind meets a fault, all faults in turn; or,
-/// with `first`, the first one of each kind meets that fault and no other one meets any.
+/// Carries requests to a server. Of each kind the first request and the fourth one meet `fault`; or,
+/// without one, every third request meets a fault, each another one, until all had their turn.
 class FaultProxy {
  public:
-  explicit FaultProxy(std::uint16_t server, Fault first = Fault::none)
-      : first_(first), proxy_([this, server](TcpPeer& peer, int) { carry(peer, server); }) {}
+  FaultProxy(std::uint16_t server, std::optional<Fault> fault)
+      : fault_(fault), proxy_([this, server](TcpPeer& peer, int) { carry(peer, server); }) {}
 
   [[nodiscard]] std::string url() const { return proxy_.url(""); }
-  /// How many requests of a kind have come.
+  /// How many requests of a kind have come; the first one met a fault.
   [[nodiscard]] std::size_t requests(const std::string& kind) {
     const std::scoped_lock lock(mutex_);
     return requests_[kind];
   }
-  /// How many faults they have met.
-  [[nodiscard]] std::size_t faults(const std::string& kind) { return requests(kind) / 2; }
 
  private:
   Fault next_fault(const std::string& kind) {
     const std::scoped_lock lock(mutex_);
     const std::size_t number = requests_[kind]++;
-    if (first_ != Fault::none) return number == 0 ? first_ : Fault::none;
-    return number % 2 == 0 ? Fault::none : static_cast<Fault>(1 + number / 2 % kFaults);
+    if (number % 3 != 0 || number / 3 >= (fault_ ? 2 : kFaults)) return Fault::none;
+    return fault_.value_or(static_cast<Fault>(1 + number / 3));
   }
   void carry(TcpPeer& peer, std::uint16_t server) {
     while (true) {
@@ -125,7 +123,7 @@ class FaultProxy {
     return out.head + "\r\n" + out.body;
   }
 
-  const Fault first_;
+  const std::optional<Fault> fault_;
   std::mutex mutex_;
   std::map<std::string, std::size_t> requests_;  // guarded by it
   TcpServer proxy_;
@@ -156,184 +154,125 @@ std::vector<Datum> batch() {
           Datum::next_token({17, 18, 19, 20, 21})};
 }
 
-class FaultProxyTest : public ::testing::Test {
- protected:
-  [[nodiscard]] static ServiceClient connect(const std::string& url) {
-    const auto runtime = Runtime::start();
-    auto transport = http::AsioTransport::create(runtime.core(), {}).value();
-    return ServiceClient::connect({.base_url = url,
-                                   .api_key = Secret("tml-local-test"),
-                                   .transport = std::make_shared<Impatient>(std::move(transport)),
-                                   .runtime = runtime})
-        .value();
-  }
-  static double loss_of(const TrainingClient& trainer) {
-    return trainer.forward(batch(), LossFn::cross_entropy).get().value().loss().value();
-  }
-  static void train(const TrainingClient& trainer, int steps) {
-    for (int i = 0; i < steps; ++i) {
-      auto [gradients, update] =
-          trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
-      EXPECT_THAT(gradients.get(), IsOk());
-      EXPECT_THAT(update.get(), IsOk());
-    }
-  }
-  /// Tokens that the server has worked on since the last call.
-  double work(const char* kind) {
-    const auto answer = RawHttp(server_.port()).ask("GET", "/metrics");
-    const double all = Exposition::parse(answer.body)
-                           .value()
-                           .value("tinker_server_tokens_total", {{"model", "tiny"}, {"kind", kind}})
-                           .value_or(0);
-    return all - std::exchange(counted_, all);
-  }
-  void expect_all_faults(std::initializer_list<const char*> kinds) {
-    for (const char* kind : kinds) EXPECT_GE(proxy_.faults(kind), kFaults) << kind;
-  }
+ServiceClient connect(const std::string& url) {
+  const auto runtime = Runtime::start();
+  auto transport = http::AsioTransport::create(runtime.core(), {}).value();
+  return ServiceClient::connect({.base_url = url,
+                                 .api_key = Secret("tml-local-test"),
+                                 .transport = std::make_shared<Impatient>(std::move(transport)),
+                                 .runtime = runtime})
+      .value();
+}
 
-  const LocalServer server_ =
+/// What a client gets that does a little of everything.
+struct Life {
+  std::vector<std::string> checkpoints = {};
+  std::vector<std::vector<std::int32_t>> drawn = {};
+  std::vector<double> losses = {};
+
+  bool operator==(const Life&) const = default;
+};
+
+void train(const TrainingClient& trainer, Life& life) {
+  auto [gradients, update] =
+      trainer.train_step(batch(), LossFn::cross_entropy, {.learning_rate = 1e-2});
+  const auto passed = gradients.get();
+  ASSERT_THAT(passed, IsOk());
+  ASSERT_THAT(update.get(), IsOk());
+  life.losses.push_back(passed->loss().value());
+}
+
+Life live(const std::string& url) {
+  Life out;
+  const auto service = connect(url);
+  const auto create = [&] {
+    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get();
+  };
+  auto made = create();
+  if (!made.ok()) made = create();  // a session is asked for once
+  const auto trainer = made.value();
+  for (int i = 0; i < 2; ++i) train(trainer, out);
+  const auto path = trainer.save_state("a").get().value().path;
+  EXPECT_THAT(trainer.save_weights_for_sampler("a").get(), IsOk());
+  train(trainer, out);
+  const auto resumed = service.create_training_client_from_state_with_optimizer(path).get().value();
+  train(resumed, out);
+  EXPECT_THAT(resumed.load_state(path).get(), IsOk());
+  out.losses.push_back(
+      resumed.forward(batch(), LossFn::cross_entropy).get().value().loss().value());
+  const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
+  std::vector<Future<SampleResponse>> waiting;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    waiting.push_back(
+        sampler.sample(ModelInput::from_tokens({5, 9, 12}),
+                       {.max_tokens = 4, .seed = seed, .stop = std::vector<std::int32_t>()}));
+  }
+  for (auto& each : waiting) out.drawn.push_back(each.get().value().sequences.at(0).tokens);
+  const auto rest = service.create_rest_client();
+  for (const auto& each : rest.list_checkpoints(trainer.model_id()).get().value().checkpoints) {
+    out.checkpoints.push_back(each.checkpoint_id);
+  }
+  return out;
+}
+
+/// What a server has done.
+struct Work {
+  double trained = 0;
+  double sampled = 0;
+};
+
+Work work(std::uint16_t port) {
+  const auto metrics = Exposition::parse(RawHttp(port).ask("GET", "/metrics").body).value();
+  const auto tokens = [&](const char* kind) {
+    return metrics.value("tinker_server_tokens_total", {{"model", "tiny"}, {"kind", kind}})
+        .value_or(0);
+  };
+  return {.trained = tokens("training"), .sampled = tokens("sample")};
+}
+
+TEST(FaultyConnections, LoseNothingAndDoubleNothing) {
+  const auto server =
       LocalServer::start({.models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
                           .threads = 1,
                           .precision = EnginePrecision::f32,
                           .flags = {{"fwdbwd_max_chunk_len", "2"}},
                           .limits = {.poll_time = kHold, .batch_poll_time = kHold}})
           .value();
-  FaultProxy proxy_{server_.port()};
+  const Life undisturbed = live(server.base_url());
+  const Work once = work(server.port());
+  ASSERT_EQ(undisturbed.checkpoints.size(), 2U);
 
- private:
-  double counted_ = 0;
-};
-
-TEST_F(FaultProxyTest, LosesNoStepAndDoublesNone) {
-  const auto loss_after_steps = [](const std::string& url) {
-    const auto service = connect(url);
-    const auto trainer =
-        service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-    train(trainer, 10);
-    return loss_of(trainer);
-  };
-  const double undisturbed = loss_after_steps(server_.base_url());
-  const double tokens = work("training");
-
-  EXPECT_EQ(loss_after_steps(proxy_.url()), undisturbed);
-  EXPECT_EQ(work("training"), tokens);
-  EXPECT_GE(proxy_.requests("forward_backward"), 10 * kChunks);
-  expect_all_faults({"forward_backward", "optim_step", "retrieve_future"});
-}
-
-TEST_F(FaultProxyTest, LosesNoSaveAndDoublesNone) {
-  struct Saved {
-    std::vector<std::string> names = {};
-    double loss = 0;  ///< Of the run that goes on from the last one.
-    bool operator==(const Saved&) const = default;
-  };
-  const auto save = [](const std::string& url) {
-    const auto service = connect(url);
-    const auto trainer =
-        service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-    std::string last;
-    for (int i = 0; i < 5; ++i) {
-      train(trainer, 1);
-      const auto name = std::to_string(i);
-      EXPECT_THAT(trainer.save_weights_for_sampler(name).get(), IsOk());
-      last = trainer.save_state(name).get().value().path;
-    }
-    const auto resumed =
-        service.create_training_client_from_state_with_optimizer(last).get().value();
-    train(resumed, 1);
-    Saved out = {.loss = loss_of(resumed)};
-    const auto rest = service.create_rest_client();
-    for (const auto& each : rest.list_checkpoints(trainer.model_id()).get().value().checkpoints) {
-      out.names.push_back(each.checkpoint_id);
-    }
-    return out;
-  };
-  const Saved undisturbed = save(server_.base_url());
-
-  const Saved saved = save(proxy_.url());
-
-  EXPECT_EQ(saved.names.size(), 10U);
-  EXPECT_EQ(saved, undisturbed);
-  expect_all_faults({"save"});
-}
-
-TEST_F(FaultProxyTest, LosesNoSampleAndDrawsNoneTwice) {
-  const auto sample = [](const std::string& url) {
-    const auto sampler = connect(url).create_sampling_client({.base_model = "tiny"}).get().value();
-    std::vector<std::vector<std::int32_t>> drawn;
-    for (std::uint64_t round = 0; round < 8; ++round) {
-      std::vector<Future<SampleResponse>> waiting;
-      for (std::uint64_t i = 0; i < 2; ++i) {
-        waiting.push_back(sampler.sample(ModelInput::from_tokens({5, 9, 12}),
-                                         {.max_tokens = 4, .seed = 2 * round + i}));
-      }
-      for (auto& each : waiting) drawn.push_back(each.get().value().sequences.at(0).tokens);
-    }
-    return drawn;
-  };
-  const auto undisturbed = sample(server_.base_url());
-  const double tokens = work("sample");
-
-  EXPECT_EQ(sample(proxy_.url()), undisturbed);
-  EXPECT_EQ(work("sample"), tokens);
-  expect_all_faults({"asample", "retrieve_futures"});
-}
-
-/// What a client gets that does a little of everything.
-struct Life {
-  std::vector<std::string> names = {};  ///< Of its checkpoints.
-  std::vector<std::int32_t> drawn = {};
-  double loss = 0;
-
-  bool operator==(const Life&) const = default;
-};
-
-TEST_F(FaultProxyTest, LosesNothingWhenTheFirstRequestOfEachKindMeetsAFault) {
-  const auto live = [](const std::string& url) {
-    const auto service = connect(url);
-    const auto create = [&] {
-      return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get();
-    };
-    auto made = create();
-    if (!made.ok()) made = create();  // a session is asked for once
-    const auto trainer = made.value();
-    train(trainer, 1);
-    const auto path = trainer.save_state("a").get().value().path;
-    const auto resumed =
-        service.create_training_client_from_state_with_optimizer(path).get().value();
-    train(resumed, 1);
-    EXPECT_THAT(resumed.load_state(path).get(), IsOk());
-    Life out = {.loss = loss_of(resumed)};
-    const auto sampler = trainer.save_weights_and_get_sampling_client().get().value();
-    const auto prompt = ModelInput::from_tokens({5, 9, 12});
-    const auto sample = sampler.sample(prompt, {.max_tokens = 4, .seed = 3}).get().value();
-    out.drawn = sample.sequences.at(0).tokens;
-    const auto rest = service.create_rest_client();
-    for (const auto& each : rest.list_checkpoints(trainer.model_id()).get().value().checkpoints) {
-      out.names.push_back(each.checkpoint_id);
-    }
-    return out;
-  };
-  const Life undisturbed = live(server_.base_url());
-  const double trained = work("training");
-
-  std::array<Life, kFaults> lives;
+  std::array<Life, kFaults + 1> lives;  // most of their time they wait
   {
-    std::vector<std::jthread> clients;  // most of their time they wait
-    for (std::size_t i = 0; i < kFaults; ++i) {
+    std::vector<std::jthread> clients;
+    for (std::size_t i = 0; i < lives.size(); ++i) {
       clients.emplace_back([&, i] {
-        FaultProxy proxy(server_.port(), static_cast<Fault>(i + 1));
+        FaultProxy proxy(server.port(),
+                         i == 0 ? std::nullopt : std::optional(static_cast<Fault>(i)));
         lives.at(i) = live(proxy.url());
-        for (const char* kind : {"client", "create_session", "create_model", "load_weights"}) {
+        EXPECT_GE(proxy.requests("forward_backward"), 4 * kChunks);
+        for (const char* kind : {"client",
+                                 "create_session",
+                                 "create_model",
+                                 "optim_step",
+                                 "save",
+                                 "load_weights",
+                                 "asample",
+                                 "retrieve_future",
+                                 "retrieve_futures",
+                                 "training_runs"}) {
           EXPECT_GT(proxy.requests(kind), 0U) << kind;
         }
       });
     }
   }
 
-  for (std::size_t i = 0; i < kFaults; ++i)
-    EXPECT_EQ(lives.at(i), undisturbed) << "fault " << i + 1;
-  EXPECT_EQ(work("training"), kFaults * trained);
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    EXPECT_EQ(lives.at(i), undisturbed) << "fault " << i;
+  }
+  const Work all = work(server.port());
+  EXPECT_EQ(all.trained, (lives.size() + 1) * once.trained);
+  EXPECT_EQ(all.sampled, (lives.size() + 1) * once.sampled);
 }
 
 /// While it lives, this process has all the descriptors that it may have.
