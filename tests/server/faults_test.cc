@@ -68,8 +68,8 @@ std::string kind_of(const std::string& request) {
   return name;
 }
 
-/// Carries requests to a server. Of each kind the first request and the fourth one meet `fault`; or,
-/// without one, every third request meets a fault, each another one, until all had their turn.
+/// Carries requests to a server. Of each kind the first request and the fourth one meet `fault`;
+/// or, without one, every third request meets a fault, each another one, until all had their turn.
 class FaultProxy {
  public:
   FaultProxy(std::uint16_t server, std::optional<Fault> fault)
