@@ -1,6 +1,7 @@
 // A whole server, driven by scripts: an input is a script, a request a line (server_script.h).
 // Every request is answered, and never with a fault of the server's; every operation that was
-// accepted ends, and not by a fault of the server's either.
+// accepted ends, and not by a fault of the server's either; it starts again whatever its clients
+// have left.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -10,10 +11,12 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "http/content_coding.h"
 #include "server/endpoints.h"
+#include "server/scratch_folder.h"
 #include "server_script.h"
 #include "support/raw_http.h"
 #include "tinker/check.h"
@@ -27,8 +30,9 @@ using testing::RawResponse;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxRequests = 16;
-constexpr int kInputsPerServer = 400;                // then it is stopped, and its files go
-constexpr int kPolls = 40;                           // of a script for one result
+constexpr int kInputsPerLife = 100;    // of the server, which is then started again
+constexpr int kInputsPerFolder = 400;  // of the server, which then begins with nothing
+constexpr int kPolls = 40;             // of a script for one result
 constexpr auto kLongWork = std::chrono::seconds(1);  // beyond it, the session is ended
 constexpr auto kPatience = std::chrono::seconds(8);  // less than libFuzzer's limit
 constexpr std::string_view kPrefix = "/api/v1/";
@@ -36,27 +40,49 @@ constexpr std::string_view kJson = "Content-Type: application/json\r\n";
 constexpr std::string_view kProtobuf = "Content-Type: application/x-protobuf\r\n";
 constexpr std::string_view kZstd = "Content-Encoding: zstd\r\n";
 
-LocalServer start_server() {
-  using namespace std::chrono_literals;
-  LocalServerOptions options = {
-      .models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
-      .threads = 1,
-      .memory_bytes = std::size_t{1} << 30U,
-      .precision = EnginePrecision::f32,
-      .logger = {},
-      .limits = {.samples = 64, .chunk_time = 20ms, .poll_time = 5ms, .batch_poll_time = 5ms}};
-  return LocalServer::start(std::move(options)).value();
-}
+/// A durable server, which is started again now and then with what its clients have left.
+class Server {
+ public:
+  Server() : folder_(server::ScratchFolder::create("tinker-fuzz").value()) { start(); }
 
-LocalServer& current_server() {
-  // The first one starts before this is noted for destruction, so OpenSSL ends after the last one.
-  static auto instance = std::make_unique<LocalServer>(start_server());
-  static int inputs = 0;
-  if (++inputs % kInputsPerServer == 0) {
-    instance.reset();
-    instance = std::make_unique<LocalServer>(start_server());
+  std::uint16_t port_for_next_input() {
+    if (++inputs_ % kInputsPerLife == 0) {
+      server_.reset();
+      if (inputs_ % kInputsPerFolder == 0) {
+        folder_ = server::ScratchFolder::create("tinker-fuzz").value();
+      }
+      start();
+    }
+    return server_->port();
   }
-  return *instance;
+
+ private:
+  void start() {
+    using namespace std::chrono_literals;
+    LocalServerOptions options = {
+        .models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
+        .data_dir = folder_->path(),
+        .threads = 1,
+        .memory_bytes = std::size_t{1} << 30U,
+        .precision = EnginePrecision::f32,
+        .session_timeout = 30s,
+        .logger = {},
+        .durable = true,
+        .limits = {.samples = 64, .chunk_time = 20ms, .poll_time = 5ms, .batch_poll_time = 5ms}};
+    auto started = LocalServer::start(std::move(options));
+    if (!started.ok()) std::cerr << "start: " << started.error().to_string() << "\n";
+    server_ = std::make_unique<LocalServer>(std::move(started).value());
+  }
+
+  std::shared_ptr<const server::ScratchFolder> folder_;
+  std::unique_ptr<LocalServer> server_ = {};
+  int inputs_ = 0;
+};
+
+/// OpenSSL ends after it, for it was at work before this was noted for destruction.
+Server& running_server() {
+  static Server instance;
+  return instance;
 }
 
 /// The value of a member that is a text.
@@ -248,7 +274,7 @@ class Session {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tinker::fuzz;
   std::string_view input(reinterpret_cast<const char*>(data), size);
-  Session session(current_server().port());
+  Session session(running_server().port_for_next_input());
   for (std::size_t i = 0; i < kMaxRequests && !input.empty(); ++i) session.run(take(input, '\n'));
   session.expect_ends();
   return 0;
