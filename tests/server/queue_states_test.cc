@@ -135,11 +135,21 @@ TEST_F(QueueState, TellsThatOthersShareTheEngine) {
   const auto other = begin_run(session, 2, "tiny");
   while (!poll(other).state.empty()) {
   }
-  begin_pass(run, 1);
+  const auto told_beside_another = [&](int number) {
+    const auto first = begin_pass(run, number);
+    const auto second = begin_pass(session + ":train:2", number);
+    auto out = poll(second);
+    (void)poll_to_the_end(first);
+    (void)poll_to_the_end(second);
+    return out;
+  };
+  Told told;
+  // On a busy machine the poll may come when its pass is being computed.
+  for (int number = 1; number <= 20 && told.reason.empty(); ++number) {
+    told = told_beside_another(number);
+  }
 
-  const auto pass = begin_pass(session + ":train:2", 1);
-
-  EXPECT_THAT(poll(pass), IsActive("shares the engine with 1 other training run and 0 samples"));
+  EXPECT_THAT(told, IsActive("shares the engine with 1 other training run and 0 samples"));
 }
 
 TEST_F(QueueState, HasNoReasonForWhatIsBeingComputed) {
