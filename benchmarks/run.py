@@ -1,4 +1,4 @@
-"""Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--peers] [--json FILE]`.
+"""Runs benchmarks beside their peers and prints ratios: `./dev bench [NAME] [--peers] [--strict] [--json FILE]`.
 
 NAME is an area with a NAME_bench program and, where it has a peer, a NAME_peer.py. Ours and the peer's runs take turns,
 the best of each counts, so that a busy moment of the machine does not decide. Areas that need more than that, such as a
@@ -97,6 +97,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     parser.add_argument("--build-dir", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
 
@@ -111,6 +112,9 @@ def main():
     print_rows(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
+    missed = [row["name"] for row in rows if row.get("verdict", "").endswith("missed")]
+    if arguments.strict and missed:
+        sys.exit(f"goals missed: {'; '.join(missed)}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Holds docs/conformance.md, scenarios.md, differences.md and python_api.md to the tests: no rule missing, no test that is not there.
+"""Holds docs/conformance.md, server_conformance.md, scenarios.md, differences.md and python_api.md to the tests: no rule missing, no
+test that is not there.
 
     tools/check_conformance.py --build-dir DIR   every rule has a row, every test it names exists, every file of tests is built
     tools/check_conformance.py --junit FILE      every test it names ran and passed, as ctest's report says
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -16,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = ROOT / "docs/scenarios.md"
-PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md", SCENARIOS]
+SERVER = ROOT / "docs/server_conformance.md"
+PAGES = [ROOT / "docs/conformance.md", ROOT / "docs/differences.md", ROOT / "docs/python_api.md", SCENARIOS, SERVER]
 INCLUDED = re.compile(r'#include "([^"]+)"')
 
 
@@ -124,7 +127,46 @@ PYTHON_API = {
         sampling, futures, telemetry; AsyncTinker: service.health_check; AsyncTinker: client.get, post, put, patch,
         delete, copy""",
 }
+# What the acceptance list of the embedded server asks, by section of server_conformance.md.
+SERVER_BEHAVIOURS = {
+    "Its API": """
+        capabilities; one name, two kinds; pipelined steps; loss_fn_output_type; outputs; zero weights; given weights;
+        no weights; load into a used client; resume without optimizer; resume with optimizer; custom cross entropy;
+        archive; list_checkpoints; list_training_runs; delete by path; delete by bare id; tokenizer of a sampler;
+        lengths; stop token; top_k; seeds; prompt logprobs; stop strings; unload; stale sessions; build_cmd_engine""",
+    "Validation": """
+        settings of ppo; value_clip, dppo; unknown settings; no settings; optimizer of a load; chunks without a type;
+        images""",
+    "Lost answers": """
+        same request; other payload or type; race; no number; unstable connections; result whose client has gone""",
+    "Waiting": """
+        completion; failure; a waiter that gives up; the time of one waiter; cost of a poll; unknown ids; stored
+        bytes; protobuf""",
+    "Protobuf": """
+        sequences; None in prompt logprobs; ragged and undefined top-k rows; ragged datums; a field missing in one
+        datum; empty outputs; forward; forward_only and settings; zstd; broken zstd and garbage""",
+    "Scheduling": """
+        barriers; models; adapters in a batch of samples; completion; passes before a barrier; backlog of more than
+        500; ids of sampling sessions; test_db""",
+    "Numbers": """
+        cispo; slots of adapters; a new adapter; unsupported loss; gradients of tenants; micro-batches; parameters of
+        Adam; metrics of a step; computing layers again; cut of a large batch; prompt logprobs beside other requests;
+        logits in pieces; logits of transformers; decoding with a cache; company; greedy and sampled in one batch;
+        ties of top_k; edges of top_p; LoRA saved and loaded""",
+    "Adapters beside each other": """
+        two adapters; the step of one; split passes; one is unloaded; samples of adapters; samples beside training;
+        mixed ranks; after the last unload""",
+    "Gates of other servers": """
+        G1; G2; G5; G6; G9; every SDK method; announced flags; reference numbers; validate_temperature_logprobs;
+        compare_sampling_training_logprobs; recipes of the cookbook; test_conflict_recovery""",
+    "What users of other servers met": """
+        512 samples at once; 208 bodies of 3.3 MB at once; 64 bodies of 500 KB at once; SDK 0.36 sample;
+        optimizer_config; overwrite; dotted names; set_ttl; unpublish after publish; close; a body of an unknown type;
+        a datum beside a longer one; 64 first samples at once""",
+}
 NAME = re.compile(r"`([a-z_0-9]+\.[A-Za-z_0-9./]+)`")
+# A method of a script that runs the official SDK: the test that runs the script, the script, the SDK's release, class and method.
+METHOD = re.compile(r"(server\.sdk_([a-z_]+?)(?:_(\d+\.\d+\.\d+)\w*)?)/(\w+)\.(test_\w+)")
 NO_TEST = ("does not apply:", "to come:")
 
 
@@ -163,6 +205,20 @@ def check_scenarios() -> list[str]:
                        if not NAME.search(proof) and not proof.startswith(NO_TEST)]
 
 
+def check_server() -> list[str]:
+    """Every behaviour has a row in its section, and a test or a reason."""
+    findings = []
+    for section in re.split(r"^## ", SERVER.read_text(), flags=re.M)[1:]:
+        title, _, body = section.partition("\n")
+        table = {cells[0]: cells[-1] for cells in table_rows(body)}
+        wanted = " ".join(SERVER_BEHAVIOURS.get(title, "").split()).split("; ")
+        findings += [f"{title}: {name}: no row in {SERVER.name}" for name in wanted if name not in table]
+        findings += [f"{title}: {name}: names no test, and gives no reason ({' or '.join(NO_TEST)})"
+                     for name, proof in table.items() if not NAME.search(proof) and not proof.startswith(NO_TEST)]
+    text = SERVER.read_text()
+    return findings + [f"{SERVER.name} has no section '{title}'" for title in SERVER_BEHAVIOURS if f"\n## {title}\n" not in text]
+
+
 def check_config_flags() -> list[str]:
     """Every flag by which a server configures its clients has a row "2 flag" in conformance.md."""
     header = (ROOT / "include/tinker/types/client_config.h").read_text()
@@ -197,6 +253,38 @@ def named_tests() -> set[str]:
     return {name for page in PAGES for _, proof in rows(page) for name in NAME.findall(proof)}
 
 
+def methods_of(script: str, is_newest: bool) -> set[str]:
+    """CLASS.METHOD of a script, without what it does not define for a release: it asks IS_NEW."""
+    found = set()
+
+    def visit(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{node.name}.")
+            elif isinstance(node, ast.FunctionDef):
+                found.add(prefix + node.name)
+            elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "IS_NEW":
+                visit(node.body if is_newest else node.orelse, prefix)
+
+    visit(ast.parse((ROOT / f"tests/server/{script}.py").read_text()).body, "")
+    return found
+
+
+def missing_methods() -> list[str]:
+    findings = []
+    for name in sorted(named_tests()):
+        if method := METHOD.fullmatch(name):
+            _, script, release, cls, test = method.groups()
+            if f"{cls}.{test}" not in methods_of(script, release in (None, "0.36.0")):
+                findings.append(f"{name}: tests/server/{script}.py has no such method")
+    return findings
+
+
+def named_ctests() -> set[str]:
+    """A script fails unless all its methods have run and passed, so its test stands for them."""
+    return {method[1] if (method := METHOD.fullmatch(name)) else name for name in named_tests()}
+
+
 def existing_tests(build_dir: str) -> set[str]:
     listing = subprocess.run(["ctest", "--test-dir", build_dir, "-N"], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r"^ *Test +#\d+: (\S+)", listing, re.M))
@@ -225,12 +313,13 @@ def main() -> int:
     parser.add_argument("--build-dir")
     parser.add_argument("--junit")
     arguments = parser.parse_args()
-    findings = check_rules() + check_scenarios() + check_config_flags() + check_python_api()
+    findings = check_rules() + check_scenarios() + check_server() + check_config_flags() + check_python_api()
+    findings += missing_methods()
     if arguments.build_dir:
         findings += unbuilt_tests(arguments.build_dir)
-        findings += [f"{name}: no such test" for name in sorted(named_tests() - existing_tests(arguments.build_dir))]
+        findings += [f"{name}: no such test" for name in sorted(named_ctests() - existing_tests(arguments.build_dir))]
     if arguments.junit:
-        findings += [f"{name}: did not run, or did not pass" for name in sorted(named_tests() - passed_tests(arguments.junit))]
+        findings += [f"{name}: did not run, or did not pass" for name in sorted(named_ctests() - passed_tests(arguments.junit))]
     if findings:
         print("\n".join(findings), file=sys.stderr)
         return 1

@@ -31,10 +31,10 @@ Result<Sampler::Id> Sampler::submit(SampleJob job, Done done) {
   if (params.top_k < -1)
     return Error::invalid_argument(
         base::concat("top_k is ", params.top_k, "; expected -1 or more"));
-  const bool is_share = params.top_p > 0 && params.top_p <= 1;  // not a number is none
+  const bool is_share = params.top_p >= 0 && params.top_p <= 1;  // not a number is none
   if (!is_share)
     return Error::invalid_argument(
-        base::concat("top_p is ", params.top_p, "; expected 0 < top_p <= 1"));
+        base::concat("top_p is ", params.top_p, "; expected 0 <= top_p <= 1"));
   if (params.max_tokens && *params.max_tokens < 1)
     return Error::invalid_argument(
         base::concat("max_tokens is ", *params.max_tokens, "; expected at least 1"));

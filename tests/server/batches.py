@@ -35,6 +35,11 @@ def logprobs(output):
     return [np.asarray(out["logprobs"].data).reshape(out["logprobs"].shape or -1) for out in output.loss_fn_outputs]
 
 
+def elementwise(output):
+    """The loss of each token, per datum."""
+    return [np.asarray(out["elementwise_loss"].data) for out in output.loss_fn_outputs]
+
+
 def same(left, right):
     """Bit for bit."""
     return len(left) == len(right) and all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))

@@ -29,10 +29,17 @@ FEATURES = (
     "sample_join_sampling_session",
     "sample_cancel_enabled",
 )
+# The other booleans that a server announces, which are the same whether its features are on or off.
+SETTINGS = {
+    "sample_no_retries": False,
+    "sample_enable_stuck_detection": True,
+    "proto_write_fwdbwd": True,
+    "fwd_via_fwdbwd": True,
+}
 HANG_SECONDS = 150  # of one test: beyond it all threads say where they are, and the script ends
 QUICK_SECONDS = 10  # what a refusal may take; clients that retry take five minutes
 
-ARGUMENTS = argparse.Namespace(tinker=None, flags="on")
+ARGUMENTS = argparse.Namespace(tinker=None, flags="on", default_limits=False)
 
 
 class ServedCase(unittest.TestCase):
@@ -134,17 +141,22 @@ def end_servers(is_good):
 
 
 def main(*, check=None):
-    """Runs the tests of the calling script, then `check`, which yields what is wrong, or nothing."""
+    """Runs the tests of the calling script, then `check`, which yields what is wrong, or nothing. No test may skip: what a
+    release of the SDK does not have is not defined for it."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--tinker", required=True, type=os.path.abspath)
     parser.add_argument("--flags", choices=("on", "off"), default="on")
+    parser.add_argument("--default-limits", action="store_true")
     _, others = parser.parse_known_args(namespace=ARGUMENTS)
     warnings.simplefilter("ignore")  # deprecated calls are calls as well
     # What the SDK says of failures reaches the tests as exceptions.
     logging.getLogger("tinker").addHandler(logging.NullHandler())
     logging.getLogger("tinker").propagate = False
     program = unittest.main(argv=[sys.argv[0], *others], exit=False, warnings="ignore")
-    is_good = program.result.wasSuccessful()
+    is_good = program.result.wasSuccessful() and program.result.testsRun > 0
+    for test, reason in program.result.skipped:
+        print(f"{test.id()} was skipped: {reason}", file=sys.stderr)
+        is_good = False
     is_selection = any(not other.startswith("-") for other in others)
     if check and is_good and not is_selection:
         problem = check()
@@ -160,7 +172,9 @@ def main(*, check=None):
 __all__ = [
     "ARGUMENTS",
     "BASE_MODEL",
+    "FEATURES",
     "QUICK_SECONDS",
+    "SETTINGS",
     "ServedCase",
     "at_most",
     "eventually",

@@ -4,24 +4,23 @@ import datetime
 import io
 import json
 import os
+import pathlib
 import re
 import struct
 import tarfile
-import unittest
+import tempfile
 import urllib.error
 import urllib.request
 
 import tinker
 from batches import *
 from case import *
+from served import LOCAL_KEY, Served
 from tinker import types
 
-try:
-    import pyrage
-except ImportError:
-    pyrage = None
-
 IS_NEW = tuple(map(int, tinker.__version__.split("."))) >= (0, 36)
+if IS_NEW:
+    import pyrage
 PEFT_FILES = {"adapter_config.json", "adapter_model.safetensors"}
 KEYS = {"ada": "tml-the-test-key-of-ada", "bob": "tml-the-test-key-of-bob"}
 HOUR = 3600
@@ -98,13 +97,28 @@ class Lists(Stored):
         self.assertTrue(eventually(lambda: b"external_weights/hidden" in names("0.28.0")))
         self.assertNotIn(b"external_weights", names("0.27.2"))
 
-    def test_metadata_is_kept_with_a_checkpoint_and_replaced_with_it(self):
-        if not IS_NEW:
-            self.skipTest("0.25 has none")
-        path = self.saved("noted", user_metadata={"epoch": "3"})
-        self.assertEqual(self.entries()[path].user_metadata, {"epoch": "3"})
-        self.saved("noted", overwrite=True)
-        self.assertIsNone(self.entries()[path].user_metadata)
+    def test_dots_belong_to_names(self):
+        for name in ("v1.0", "..a", "a..b", ".hidden", "..."):
+            path = self.training.save_state(name).result().path
+            self.assertEqual(path, f"tinker://{self.run_id}/weights/{name}")
+            self.assertIn(path, self.entries())
+            self.assertTrue(
+                same(fingerprint(self.service.create_training_client_from_state(path)), fingerprint(self.training))
+            )
+            sampler = self.training.save_weights_for_sampler(name).result().path
+            self.assertEqual(len(self.service.create_sampling_client(model_path=sampler).compute_logprobs(text(1, 2)).result()), 2)
+            self.rest.publish_checkpoint_from_tinker_path(path).result()
+            self.rest.delete_checkpoint_from_tinker_path(path).result()
+            self.assertNotIn(path, self.entries())
+            self.assertIn(sampler, self.entries())
+
+    if IS_NEW:
+
+        def test_metadata_is_kept_with_a_checkpoint_and_replaced_with_it(self):
+            path = self.saved("noted", user_metadata={"epoch": "3"})
+            self.assertEqual(self.entries()[path].user_metadata, {"epoch": "3"})
+            self.saved("noted", overwrite=True)
+            self.assertIsNone(self.entries()[path].user_metadata)
 
     def test_pages_of_checkpoints_go_from_new_to_old(self):
         paths = [self.saved(i) for i in range(5)]
@@ -286,7 +300,6 @@ if IS_NEW:
                 self.assertTrue(content.startswith(b"age-encryption.org/v1\n-> X25519 "), content[:40])
                 self.assertNotIn(b"lora_", content)
 
-        @unittest.skipUnless(pyrage, "pyrage is not installed")
         def test_whoever_has_a_key_reads_what_was_written(self):
             keys = [pyrage.x25519.Identity.generate() for _ in range(2)]
             recipients = [str(key.to_public()) for key in keys]
@@ -297,6 +310,23 @@ if IS_NEW:
                 self.assertEqual(opened, plain)
             with self.assertRaises(pyrage.DecryptError):
                 pyrage.decrypt(secret["adapter_config.json.age"], [pyrage.x25519.Identity.generate()])
+
+        def test_what_was_decrypted_is_sampled_from_elsewhere(self):
+            key = pyrage.x25519.Identity.generate()
+            path = self.export("secret", age_encryption_recipients=[str(key.to_public())])
+            ours = self.training.save_weights_and_get_sampling_client()
+            base = self.service.create_sampling_client(base_model=BASE_MODEL)
+            with tempfile.TemporaryDirectory() as folder:
+                for name, content in self.files(path).items():
+                    pathlib.Path(folder, name.removesuffix(".age")).write_bytes(pyrage.decrypt(content, [key]))
+                with Served(ARGUMENTS.tinker, "--adapter", f"ours={folder}") as other:
+                    service = tinker.ServiceClient(base_url=other.url, api_key=LOCAL_KEY)
+                    theirs = service.create_sampling_client(model_path="tinker://imported/sampler_weights/ours")
+                    for sentence in SENTENCES:
+                        expected = ours.compute_logprobs(text(*sentence)).result()
+                        self.assertEqual(theirs.compute_logprobs(text(*sentence)).result(), expected)
+                        self.assertNotEqual(base.compute_logprobs(text(*sentence)).result(), expected)
+                    service.close("success", None).result()
 
         def test_recipients_that_are_none_are_refused(self):
             ssh = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsKLqeplhpW+uObz5dvMgjz1OxfM/XXUB+VHtZ6isGN you@host"

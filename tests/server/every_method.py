@@ -6,6 +6,7 @@ Methods are found in the package: one that no test calls fails the script.
 import asyncio
 import datetime
 import io
+import json
 import pickle
 import tarfile
 import urllib.request
@@ -82,6 +83,20 @@ class Clients(ServedCase):
         self.assertTrue(all(value <= 0 for value in sequence.logprobs), sequence.logprobs)
         self.assertEqual(sequence.stop_reason, "length")
         return sequence.tokens
+
+
+class Flags(Clients):
+    def announced(self, path):
+        """The booleans of a configuration."""
+        headers = {"X-API-Key": next(iter(self.server.keys.values())), "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.server.url}/api/v1/{path}", b'{"sdk_version":"0.36.0"}', headers)
+        answer = json.load(urllib.request.urlopen(request, timeout=10))
+        return {name: value for name, value in answer.items() if isinstance(value, bool)}
+
+    def test_every_flag_is_as_the_server_was_started(self):
+        expected = {**dict.fromkeys(FEATURES, ARGUMENTS.flags == "on"), **SETTINGS}
+        expected["pjwt_auth_enabled"] = self.KEYS is not None  # by default where there are keys
+        self.assertEqual({**self.announced("client/config"), **self.announced("client/dynamic_config")}, expected)
 
 
 class Service(Clients):
@@ -216,7 +231,7 @@ class CustomLoss(Clients):
 
 class Training(Clients):
     def assert_output(self, data, output):
-        self.assertTrue(output.loss_fn_output_type)
+        self.assertEqual(output.loss_fn_output_type, "scalar")
         self.assertEqual([row.shape for row in logprobs(output)], [(datum.model_input.length,) for datum in data])
         expected = weighted_loss(data, output)
         self.assertAlmostEqual(output.metrics["loss:sum"], expected, delta=1e-4 * abs(expected))

@@ -1,6 +1,7 @@
 """Training and sampling with the official SDK: what is computed is checked, not only that there is an answer."""
 
 import math
+import os
 
 import small_torch
 
@@ -10,6 +11,7 @@ import numpy as np  # noqa: E402
 import tinker  # noqa: E402
 from batches import *  # noqa: E402
 from case import *  # noqa: E402
+from raw import Api  # noqa: E402
 from tinker import types  # noqa: E402
 
 IS_NEW = tuple(map(int, tinker.__version__.split("."))) >= (0, 36)
@@ -23,6 +25,12 @@ def params(max_tokens=4, stop=(), **others):
 
 def one(sampling, prompt, parameters):
     return sampling.sample(text(*prompt), 1, parameters).result().sequences[0]
+
+
+def unload(training):
+    """The SDK has no call for it."""
+    api = Api(os.environ["TINKER_BASE_URL"])
+    assert api.done("unload_model", {"model_id": training.model_id, "type": "unload_model"})["type"] == "unload_model"
 
 
 class Trained(ServedCase):
@@ -120,11 +128,13 @@ class Readouts(Trained):
 
     def test_temperature_scales_differences_of_logprobs(self):
         def first_logprobs(temperature):
-            answers = [one(self.base, self.PROMPT, params(1, seed=seed, temperature=temperature)) for seed in range(24)]
-            return {a.tokens[0]: a.logprobs[0] for a in answers}
+            parameters = params(1, seed=5, temperature=temperature)
+            sequences = self.base.sample(text(*self.PROMPT), 200, parameters).result().sequences
+            return {s.tokens[0]: s.logprobs[0] for s in sequences}
 
         plain, hot = first_logprobs(1.0), first_logprobs(2.0)
-        both = sorted(plain.keys() & hot.keys()) or self.skipTest("no token twice")
+        both = sorted(plain.keys() & hot.keys())
+        self.assertGreater(len(both), 2)
         for token in both[1:]:
             self.assertAlmostEqual(hot[token] - hot[both[0]], (plain[token] - plain[both[0]]) / 2, delta=1e-4)
 
@@ -200,6 +210,7 @@ class Draws(Trained):
         for seed in (1, 2, 3):
             self.assertEqual(self.tokens(seed=seed, top_k=1), greedy)
             self.assertEqual(self.tokens(seed=seed, top_p=1e-9), greedy)
+            self.assertEqual(self.tokens(seed=seed, top_p=0.0), greedy)
         self.assertGreater(len({str(self.tokens(seed=seed, top_k=-1)) for seed in range(5)}), 1)
 
     def test_many_first_requests_are_answered_at_once(self):
@@ -305,12 +316,16 @@ class Losses(Trained):
         data = [datum(self.TOKENS, [1.0, 0.5, 0.0, -2.0, 3.0]), datum(SENTENCES[1])]
         output = training.forward_backward(data, "cross_entropy").result()
         self.assert_close(output.metrics["loss:sum"], weighted_loss(data, output))
+        for given, row, losses in zip(data, logprobs(output), elementwise(output), strict=True):
+            np.testing.assert_allclose(losses, -row * given.loss_fn_inputs["weights"].data, rtol=1e-6)
 
     def test_cross_entropy_without_weights_counts_every_token(self):
         training = self.new_training()
         bare = types.Datum(model_input=text(1, 2), loss_fn_inputs={"target_tokens": [2, 3]})
         output = training.forward_backward([bare], "cross_entropy").result()
         self.assert_close(output.metrics["loss:sum"], -float(np.sum(logprobs(output)[0])))
+        self.assertTrue((elementwise(output)[0] > 0).all())
+        self.assert_close(float(np.sum(elementwise(output)[0])), output.metrics["loss:sum"])
 
     def test_cross_entropy_of_several_targets_a_position(self):
         training = self.new_training()
@@ -331,6 +346,7 @@ class Losses(Trained):
         training = self.new_training()
         output = training.forward_backward([datum(self.TOKENS, [0.0] * 5)], "cross_entropy").result()
         self.assertEqual(output.metrics["loss:sum"], 0)
+        self.assertEqual(elementwise(output)[0].tolist(), [0.0] * 5)
         self.assertTrue((logprobs(output)[0] < 0).all())
         self.assertEqual(training.optim_step(ADAM).result().metrics["unclipped_grad_l2:mean"], 0)
 
@@ -369,6 +385,25 @@ class Losses(Trained):
         norms = [t.optim_step(ADAM).result().metrics["unclipped_grad_l2:mean"] for t in (whole, parts)]
         self.assertEqual(*norms)
         self.assertTrue(same(fingerprint(whole), fingerprint(parts)))
+
+    def test_the_step_of_one_tenant_leaves_the_other_as_it_was(self):
+        first, second = self.new_training(), self.new_training(rank=4, seed=2)
+        before = fingerprint(first)
+        train(second, 2)
+        self.assertTrue(same(fingerprint(first), before))
+
+    def test_a_model_that_is_unloaded_leaves_the_others_as_they_were(self):
+        alone, beside, leaving = self.new_training(), self.new_training(), self.new_training(seed=2)
+        train(alone, 4)
+        train(beside, 2)
+        train(leaving, 1)
+        futures = [beside.forward_backward(batch(), "cross_entropy"), beside.optim_step(ADAM)]
+        unload(leaving)
+        futures += [beside.forward_backward(batch(), "cross_entropy"), beside.optim_step(ADAM)]
+        for future in futures:
+            future.result()
+        self.assert_refused(lambda: leaving.forward(batch(), "cross_entropy"), leaving.model_id)
+        self.assertTrue(same(fingerprint(beside), fingerprint(alone)))
 
     def test_neighbours_change_nothing(self):
         training = self.new_training()
@@ -553,15 +588,13 @@ class Errors(Trained):
 
     def test_more_tokens_than_the_model_can_read(self):
         limit = self.service.get_server_capabilities().supported_models[0].max_context_length
-        if limit > 300_000:
-            self.skipTest(f"a context of {limit} is too long to be exceeded here")
         prompt = text(*([1] * (limit + 1)))
         self.assert_refused(lambda: self.base.sample(prompt, 1, params(1)), limit)
         data = types.Datum(model_input=prompt, loss_fn_inputs={"target_tokens": [1] * (limit + 1)})
         self.assert_pass_refused([data], limit)
 
     def test_sampling_parameters_that_make_no_sense(self):
-        for name, value in (("max_tokens", 0), ("temperature", -1.0), ("top_p", 1.5), ("top_k", -7)):
+        for name, value in (("max_tokens", 0), ("temperature", -1.0), ("top_p", 1.5), ("top_p", -0.1), ("top_k", -7)):
             parameters = params(**{"max_tokens": 2, name: value})
             self.assert_refused(lambda: self.base.sample(text(1), 1, parameters), name)
         self.assert_refused(lambda: self.base.sample(text(1), 0, params()), "num_samples")

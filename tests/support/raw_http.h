@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -59,7 +60,8 @@ class RawHttp {
 
   void send(std::string_view bytes) {
     while (!bytes.empty() && is_open_) {
-      const auto n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const auto n =
+          unless_interrupted([&] { return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
       if (n <= 0) return;  // what the server answered before it closed can still be read
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -116,10 +118,19 @@ class RawHttp {
     ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     is_open_ = ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   }
+  /// Signals end calls on a socket that has a time limit, whatever SA_RESTART says.
+  template <typename Call>
+  static ssize_t unless_interrupted(const Call& call) {
+    ssize_t n = 0;
+    do {
+      n = call();
+    } while (n < 0 && errno == EINTR);
+    return n;
+  }
   bool read_more() {
     if (!is_open_) return false;
     std::array<char, 65536> buffer = {};
-    const auto n = ::recv(fd_, buffer.data(), buffer.size(), 0);
+    const auto n = unless_interrupted([&] { return ::recv(fd_, buffer.data(), buffer.size(), 0); });
     if (n <= 0) is_open_ = false;
     pending_.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
     return n > 0;

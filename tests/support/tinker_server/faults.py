@@ -7,6 +7,7 @@ import asyncio
 import copy
 import itertools
 import json
+import os
 import random
 import re
 import types
@@ -20,6 +21,9 @@ from api import Api, Refusal
 from http1 import Response
 from model import Bigram
 from training import ModelError
+
+# Whether the answer that is late is given at last: the law waits for 45 s.
+IS_SLOW = bool(os.environ.get("TINKER_CONFORM_SLOW"))
 
 FAULTS = {}  # law -> what plants its fault
 
@@ -1065,7 +1069,9 @@ def _():
 @breaks("limits.long_poll")
 def _():
     async def late(self, request, response):
-        if request.json()["request_id"].endswith(":2"):
+        if response.is_proto and request.json()["request_id"].endswith(":2"):
+            if not IS_SLOW:
+                return Response.dropped()
             await asyncio.sleep(46)
         return response
 

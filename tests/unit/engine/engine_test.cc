@@ -311,7 +311,7 @@ TEST_F(EngineTest, NamesWhatIsWrong) {
               IsError(ErrorCode::invalid_argument, HasSubstr("max_tokens is 0")));
   EXPECT_THAT(sample(engine, request({1}, {.temperature = -1})),
               IsError(ErrorCode::invalid_argument, HasSubstr("temperature")));
-  EXPECT_THAT(sample(engine, request({1}, {.top_p = 0})),
+  EXPECT_THAT(sample(engine, request({1}, {.top_p = -0.5})),
               IsError(ErrorCode::invalid_argument, HasSubstr("top_p")));
 }
 

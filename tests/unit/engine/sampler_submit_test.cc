@@ -98,7 +98,7 @@ TEST_F(SamplerSubmit, RefusesParametersThatMakeNoSense) {
   EXPECT_THAT(sequence({.temperature = kNan}), refused("temperature is nan"));
   EXPECT_THAT(sequence({.temperature = kInfinity}), refused("temperature is inf"));
   EXPECT_THAT(sequence({.top_k = -2}), refused("top_k is -2"));
-  EXPECT_THAT(sequence({.top_p = 0}), refused("top_p is 0"));
+  EXPECT_THAT(sequence({.top_p = -0.1}), refused("top_p is -0.1"));
   EXPECT_THAT(sequence({.top_p = 1.5}), refused("top_p is 1.5"));
   EXPECT_THAT(sequence({.top_p = kNan}), refused("top_p is nan"));
   EXPECT_THAT(sequence({.stop = ""}), refused("stop string 0 is empty"));

@@ -81,17 +81,20 @@ TEST_F(SamplerTest, TakesTheMostLikelyTokensAtTemperatureZero) {
   }
 }
 
-TEST_F(SamplerTest, IsGreedyWithATopKOfOneOrATinyTopP) {
+TEST_F(SamplerTest, IsGreedyWithATopKOfOneOrATopPOfNothing) {
   const auto greedy = sequence({.max_tokens = 20, .stop = kNoStop, .temperature = 0});
 
   for (const std::uint64_t seed : {1U, 2U}) {
     auto one = job(prompt, {.max_tokens = 20, .stop = kNoStop, .top_k = 1});
     auto few = job(prompt, {.max_tokens = 20, .stop = kNoStop, .top_p = 1e-9});
+    auto none = job(prompt, {.max_tokens = 20, .stop = kNoStop, .top_p = 0});
     one.seed = seed;
     few.seed = seed;
+    none.seed = seed;
 
     EXPECT_EQ(sample(std::move(one))->sequences.at(0), *greedy);
     EXPECT_EQ(sample(std::move(few))->sequences.at(0), *greedy);
+    EXPECT_EQ(sample(std::move(none))->sequences.at(0), *greedy);
   }
 }
 
