@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Training runs of the official SDK go on while their server is killed and started again.
 
-The same runs are made twice: undisturbed, and with `kill -9` at random moments. Losses, samples with
-seeds, and the bytes of the weights that both save at the end must be equal; checkpoints that were
-acknowledged must be there. Beside them samples without seeds are drawn, all of which must be answered:
-their bits cannot be compared, since the server's seeds are of one data folder and one session. Nothing
-is told to the clients.
+The same runs are made twice: undisturbed, and with `kill -9` at random moments, while they train, save,
+overwrite, delete and sample, and while checkpoints expire. Losses, samples with seeds, and the bytes of
+every checkpoint must be equal, the optimizers' states included; exactly those that were acknowledged,
+and neither deleted nor expired, must be there, and load. Beside them samples without seeds are drawn, all
+of which must be answered: their bits cannot be compared, since the server's seeds are of one data folder
+and one session. Nothing is told to the clients.
 
-    going_on.py TINKER_COMMAND    TINKER_CRASH_KILLS: how many kills (5); TINKER_CRASH_SEED: of the moments
+    going_on.py TINKER_COMMAND    TINKER_CRASH_KILLS: how many kills (5); TINKER_CRASH_SEED: of the moments,
+                                  and of the precision of the model
 """
 
 import concurrent.futures
@@ -17,6 +19,7 @@ import pathlib
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -32,6 +35,7 @@ from tinker import types  # noqa: E402
 MODEL = "tiny"
 CLIENTS = 2  # at once
 STEPS_BEFORE_AN_END = 12  # also when the kills are over
+KEPT = 3  # of the checkpoints step-N: older ones are deleted
 
 
 def free_port() -> int:
@@ -43,13 +47,14 @@ def free_port() -> int:
 class Server:
     """`tinker serve` with one data folder and one port, whatever happens to the process."""
 
-    def __init__(self, command: str, folder: pathlib.Path) -> None:
+    def __init__(self, command: str, folder: pathlib.Path, dtype: str) -> None:
         self.port = free_port()
         self.log = open(folder / "server.log", "ab")
+        self.data = folder / "data"
         self.command = [
-            command, "serve", "--json", "--model", f"{MODEL}=random:2x64,vocab=512", "--dtype", "f32",
-            "--threads", "1", "--port", str(self.port), "--data-dir", str(folder / "data"),
-            "--durable", "--snapshot-steps", "3",
+            command, "serve", "--json", "--model", f"{MODEL}=random:2x64,vocab=512", "--dtype", dtype,
+            "--threads", "1", "--port", str(self.port), "--data-dir", str(self.data),
+            "--durable", "--snapshot-steps", "3", "--limit", "sweep_time=5ms",
         ]  # fmt: skip
         self.start()
 
@@ -62,6 +67,26 @@ class Server:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
             time.sleep(0.01)
+
+    def catalogue(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.data / "catalogue.db", isolation_level=None, timeout=60)
+
+    def let_some_expire(self) -> None:
+        """Between two lives: the sweeper of the next one finds them."""
+        catalogue = self.catalogue()
+        catalogue.execute("UPDATE checkpoints SET expires_at = 1 WHERE name LIKE 'short-lived-%'")
+        catalogue.close()
+
+    def checkpoints(self) -> dict[str, list[bytes]]:
+        """What each has, by its name and kind, as the catalogue lists them; sessions have ids of their own."""
+        catalogue = self.catalogue()
+        listed = catalogue.execute("SELECT run_id, kind, name, folder FROM checkpoints WHERE expires_at != 1").fetchall()
+        catalogue.close()
+        content = {}
+        for run_id, kind, name, folder in listed:
+            files = sorted((self.data / "checkpoints" / folder).glob("*.safetensors"))
+            content[f"{run_id.split(':')[-1]}/{kind}/{name}"] = [file.read_bytes() for file in files]
+        return content
 
     def kill(self) -> None:
         if self.process.poll() is not None:
@@ -95,6 +120,7 @@ class Killer(threading.Thread):
                     self.progress.wait(30)
                 time.sleep(self.random.uniform(0, 0.3))
                 self.server.kill()
+                self.server.let_some_expire()
                 time.sleep(self.random.uniform(0, 0.1))
                 self.server.start()
         except BaseException as error:  # noqa: BLE001
@@ -122,6 +148,7 @@ class Client:
         self.trainer = self.service.create_lora_training_client(MODEL, rank=4, seed=7 + number)
         self.steps = 0
         self.losses, self.samples = [], []
+        self.rest = tinker.RestClient(base_url=url)
         self.paths = {}  # of acknowledged checkpoints, by name
 
     def train(self, steps: int | None, killer: Killer) -> None:
@@ -142,8 +169,12 @@ class Client:
         update.result()
         if step % 4 == 1:
             self.save("latest", overwrite=True)
-        if step % 10 == 7:
+        if step % 5 == 2:
             self.save(f"step-{step}")
+        if step % 10 == 7:
+            self.paths[f"sampler-{step}"] = trainer.save_weights_for_sampler(f"sampler-{step}").result().path
+            trainer.save_state(f"short-lived-{step}", ttl_seconds=3600).result()
+        self.delete_old()
         if step % 9 == 6:  # it is replaced soon
             trainer.load_state_with_optimizer(self.paths["latest"]).result()
         if step % 5 == 3:
@@ -155,14 +186,139 @@ class Client:
     def save(self, name: str, overwrite: bool = False) -> None:
         self.paths[name] = self.trainer.save_state(name, overwrite=overwrite).result().path
 
+    def delete_old(self) -> None:
+        """A delete that is asked for again, because its answer was lost, finds nothing."""
+        for name in [name for name in self.paths if name.startswith("step-")][:-KEPT]:
+            try:
+                self.rest.delete_checkpoint_from_tinker_path(self.paths.pop(name)).result()
+            except tinker.NotFoundError:
+                pass
+
     def check_checkpoints(self) -> None:
-        """All that were acknowledged are listed, and load."""
-        rest = tinker.RestClient(base_url=self.url)
-        listed = rest.list_checkpoints(self.trainer.model_id).result().checkpoints
-        if {checkpoint.tinker_path for checkpoint in listed} != set(self.paths.values()):
+        """All that were acknowledged are listed, nothing else is, and those of training load."""
+        listed = {checkpoint.tinker_path for checkpoint in self.rest.list_checkpoints(self.trainer.model_id).result().checkpoints}
+        listed = {path for path in listed if "/short-lived-" not in path}
+        if listed != set(self.paths.values()):
             raise SystemExit(f"acknowledged: {self.paths}\nlisted: {listed}")
         for path in self.paths.values():
-            self.service.create_training_client_from_state(path)
+            if "/sampler_weights/" not in path:
+                self.service.create_training_client_from_state(path)
+
+
+class Sampling(threading.Thread):
+    """Samples without seeds, until it is told to stop. Each is answered."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+        self.is_over = threading.Event()
+        self.answers = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            sampler = tinker.ServiceClient(base_url=self.url).create_sampling_client(base_model=MODEL)
+            prompt, params = types.ModelInput.from_ints([5, 9, 12]), types.SamplingParams(max_tokens=8)
+            while not self.is_over.is_set():
+                waiting = [sampler.sample(prompt, 2, params) for _ in range(4)]
+                self.answers += sum(len(one.result().sequences) == 2 for one in waiting)
+        except BaseException as error:  # noqa: BLE001
+            self.error = error
+
+
+def run(self) -> None:
+        try:
+            for _ in range(self.kills):
+                self.server.wait_until_ready()
+                # Mostly while the client trains, now and then while the server still catches up.
+                if self.random.random() < 0.8:
+                    self.progress.clear()
+                    self.progress.wait(30)
+                time.sleep(self.random.uniform(0, 0.3))
+                self.server.kill()
+                self.server.let_some_expire()
+                time.sleep(self.random.uniform(0, 0.1))
+                self.server.start()
+        except BaseException as error:  # noqa: BLE001
+            self.error = error
+        self.is_over.set()
+
+
+def datum(step: int, row: int) -> types.Datum:
+    tokens = [(step * 31 + row * 17 + i * 7) % 500 + 1 for i in range(9)]
+    return types.Datum(
+        model_input=types.ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={
+            "target_tokens": types.TensorData(data=tokens[1:], dtype="int64", shape=[8]),
+            "weights": types.TensorData(data=[1.0] * 8, dtype="float32", shape=[8]),
+        },
+    )
+
+
+class Client:
+    """A run of a client of its own."""
+
+    def __init__(self, url: str, number: int) -> None:
+        self.url, self.number = url, number
+        self.service = tinker.ServiceClient(base_url=url)
+        self.trainer = self.service.create_lora_training_client(MODEL, rank=4, seed=7 + number)
+        self.steps = 0
+        self.losses, self.samples = [], []
+        self.rest = tinker.RestClient(base_url=url)
+        self.paths = {}  # of acknowledged checkpoints, by name
+
+    def train(self, steps: int | None, killer: Killer) -> None:
+        """`steps` steps, or as long as there are kills and some more."""
+        rest = 0
+        while (self.steps < steps) if steps is not None else (rest < STEPS_BEFORE_AN_END):
+            rest += killer.is_over.is_set()
+            self.step(self.steps)
+            self.steps += 1
+            killer.progress.set()
+
+    def step(self, step: int) -> None:
+        trainer = self.trainer
+        data = [datum(step + 100 * self.number, row) for row in range(3)]
+        gradients = trainer.forward_backward(data, "cross_entropy")
+        update = trainer.optim_step(types.AdamParams(learning_rate=1e-2))
+        self.losses.append([list(output["logprobs"].data) for output in gradients.result().loss_fn_outputs])
+        update.result()
+        if step % 4 == 1:
+            self.save("latest", overwrite=True)
+        if step % 5 == 2:
+            self.save(f"step-{step}")
+        if step % 10 == 7:
+            self.paths[f"sampler-{step}"] = trainer.save_weights_for_sampler(f"sampler-{step}").result().path
+            trainer.save_state(f"short-lived-{step}", ttl_seconds=3600).result()
+        self.delete_old()
+        if step % 9 == 6:  # it is replaced soon
+            trainer.load_state_with_optimizer(self.paths["latest"]).result()
+        if step % 5 == 3:
+            sampler = trainer.save_weights_and_get_sampling_client()
+            params = types.SamplingParams(max_tokens=8, seed=step, stop=[])
+            answer = sampler.sample(types.ModelInput.from_ints([5, 9, 12]), 2, params).result()
+            self.samples.append([list(sequence.tokens) for sequence in answer.sequences])
+
+    def save(self, name: str, overwrite: bool = False) -> None:
+        self.paths[name] = self.trainer.save_state(name, overwrite=overwrite).result().path
+
+    def delete_old(self) -> None:
+        """A delete that is asked for again, because its answer was lost, finds nothing."""
+        for name in [name for name in self.paths if name.startswith("step-")][:-KEPT]:
+            try:
+                self.rest.delete_checkpoint_from_tinker_path(self.paths.pop(name)).result()
+            except tinker.NotFoundError:
+                pass
+
+    def check_checkpoints(self) -> None:
+        """All that were acknowledged are listed, nothing else is, and those of training load."""
+        listed = {checkpoint.tinker_path for checkpoint in self.rest.list_checkpoints(self.trainer.model_id).result().checkpoints}
+        listed = {path for path in listed if "/short-lived-" not in path}
+        if listed != set(self.paths.values()):
+            raise SystemExit(f"acknowledged: {self.paths}\nlisted: {listed}")
+        for path in self.paths.values():
+            if "/sampler_weights/" not in path:
+                self.service.create_training_client_from_state(path)
 
 
 class Sampling(threading.Thread):
@@ -193,11 +349,11 @@ def weights(folder: pathlib.Path) -> list[bytes]:
 
 
 def run(
-    command: str, folder: pathlib.Path, kills: int, seed: int, steps: list[int | None]
-) -> tuple[list[Client], list[list[bytes]]]:
-    """One client for each of `steps`, all at once; and the weights at the end."""
+    command: str, folder: pathlib.Path, dtype: str, kills: int, seed: int, steps: list[int | None]
+) -> tuple[list[Client], dict[str, list[bytes]]]:
+    """One client for each of `steps`, all at once; and the checkpoints at the end."""
     folder.mkdir()
-    server = Server(command, folder)
+    server = Server(command, folder, dtype)
     killer = Killer(server, kills, seed)
     url = f"http://127.0.0.1:{server.port}"
     sampling = Sampling(url)
@@ -215,13 +371,11 @@ def run(
             raise killer.error or sampling.error
         if not sampling.answers:
             raise RuntimeError("no sample was answered")
-        ends = []
         for client in clients:
             client.save("end")
-            ends.append(weights(folder))
         for client in clients:
             client.check_checkpoints()
-        return clients, ends
+        return clients, server.checkpoints()
     except BaseException:
         sys.stderr.write((folder / "server.log").read_text()[-4000:])
         raise
@@ -238,19 +392,24 @@ def compare(what: str, disturbed: list, calm: list) -> None:
 def main() -> None:
     kills = int(os.environ.get("TINKER_CRASH_KILLS", "5"))
     seed = int(os.environ.get("TINKER_CRASH_SEED", str(random.randrange(10**6))))
-    print(f"{kills} kills, TINKER_CRASH_SEED={seed}", flush=True)
+    dtype = random.Random(seed).choice(["f32", "bf16"])
+    print(f"{kills} kills, {dtype}, TINKER_CRASH_SEED={seed}", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         began = time.monotonic()
-        disturbed, its_weights = run(sys.argv[1], root / "disturbed", kills, seed, [None] * CLIENTS)
+        disturbed, its_checkpoints = run(sys.argv[1], root / "disturbed", dtype, kills, seed, [None] * CLIENTS)
         steps = [client.steps for client in disturbed]
         print(f"{steps} steps in {time.monotonic() - began:.1f} s", flush=True)
-        calm, calm_weights = run(sys.argv[1], root / "calm", 0, seed, steps)
+        calm, calm_checkpoints = run(sys.argv[1], root / "calm", dtype, 0, seed, steps)
         for its, calm_one in zip(disturbed, calm, strict=True):
             compare("losses", its.losses, calm_one.losses)
             compare("samples", its.samples, calm_one.samples)
-        if its_weights != calm_weights:
-            raise SystemExit("the weights at the end differ")
+        print(f"{len(calm_checkpoints)} checkpoints", flush=True)
+        if its_checkpoints.keys() != calm_checkpoints.keys():
+            raise SystemExit(f"killed: {sorted(its_checkpoints)}\ncalm: {sorted(calm_checkpoints)}")
+        different = [name for name, content in calm_checkpoints.items() if content != its_checkpoints[name]]
+        if different or not all(calm_checkpoints.values()):
+            raise SystemExit(f"of {len(calm_checkpoints)} checkpoints these differ: {different}")
     print("equal in every bit")
 
 
