@@ -148,8 +148,8 @@ int wait_for_end(const LocalServer& server,
   }
 }
 
-/// The server's log. Its lines begin when the server is ready, which is the first event, however
-/// much happens before: runs of an earlier life go on. Thread-safe.
+/// The server's log. While the server starts, its lines are held back: they follow the event that
+/// says it is ready, also where runs of an earlier life go on. Thread-safe.
 class ServeLog {
  public:
   explicit ServeLog(const ServeOutput& output) : output_(output) {}
@@ -159,7 +159,11 @@ class ServeLog {
     if (is_open_) return output_.line(level_name(level), message);
     held_.emplace_back(level, message);
   }
-  void open() {
+  void hold() {
+    const std::scoped_lock lock(mutex_);
+    is_open_ = false;
+  }
+  void release() {
     const std::scoped_lock lock(mutex_);
     is_open_ = true;
     for (const auto& [level, message] : held_) output_.line(level_name(level), message);
@@ -169,7 +173,7 @@ class ServeLog {
  private:
   const ServeOutput& output_;
   std::mutex mutex_ = {};
-  bool is_open_ = false;
+  bool is_open_ = true;
   std::vector<std::pair<LogLevel, std::string>> held_ = {};
 };
 
@@ -223,9 +227,10 @@ Result<int> serve(const ServeOptions& options, const ServeOutput& output) {
   const ServeOutput::Setup setup = {
       .models = prepared.models, .engine = engine, .has_keys = !prepared.keys.empty()};
   const bool is_in_clear = server::is_in_clear(prepared);
+  log->hold();
   const auto server = LocalServer::start(std::move(prepared));
   if (server.ok()) output.ready(*server, setup);
-  log->open();
+  log->release();
   if (!server.ok()) return server.error();
   if (is_in_clear) {
     output.line("warning",

@@ -246,7 +246,7 @@ class Options(Serve):
     def test_a_unix_socket_answers_instead_of_a_port(self):
         path = self.folder / "socket"
         server = self.start("--unix-socket", path)
-        self.assertEqual(server.ready["url"], "http://localhost")
+        self.assertEqual(server.ready["url"], f"http+unix://{urllib.parse.quote(str(path), safe='')}")
         status, _, models = server.ask("GET", "get_server_capabilities", connection=UnixConnection(path))
         self.assertEqual((status, models["supported_models"][0]["model_name"]), (200, "tiny"))
         self.assertEqual(server.stop()[0], OK)
