@@ -192,7 +192,7 @@ TEST_F(FailingDisk, WithNoSpaceLeftFailsSavesAndNothingElse) {
     EXPECT_THAT(service.create_training_client_from_state_with_optimizer(path).get(), IsOk());
   }
   const auto rest = service.create_rest_client();
-  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(saved.front()).get(), IsOk());
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(saved.back()).get(), IsOk());
   EXPECT_THAT(run.save_state("again").get(), IsOk());
 }
 
