@@ -166,7 +166,8 @@ class Service : public std::enable_shared_from_this<Service> {
                                                     Secret token);
   /// A checkpoint of the caller's.
   async::Task<CheckpointRecord> own_checkpoint(TinkerPath path, std::string owner);
-  /// Its adapter, from the cache or from the disk.
+  /// Its adapter, from the cache or from the disk; who wants one that is being loaded joins the
+  /// load, which goes on when this is cancelled.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
   /// Whether the owner may send `bytes` more for a training run. Fails with `rate_limited`.
@@ -205,6 +206,8 @@ class Service : public std::enable_shared_from_this<Service> {
 
  private:
   void drop_oldest_ephemeral(Session& session);
+  async::Task<AdapterSnapshot> load_adapter(CheckpointRecord record,
+                                            std::shared_ptr<LoadedModel> model);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(Session& session, const Error& reason);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
@@ -218,6 +221,8 @@ class Service : public std::enable_shared_from_this<Service> {
   ServiceOptions options_;
   std::shared_ptr<async::Scope> scope_;
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
+  /// Who waits for the adapters that are being loaded, by folder.
+  std::unordered_map<std::string, std::vector<Promise<AdapterSnapshot>>> loading_adapters_ = {};
   Rng rng_ = Rng::from_entropy();
   RefusedKeys refused_keys_ = {};
   Shares accepted_bytes_ = {};  // of training data

@@ -138,6 +138,23 @@ async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
     adapters.put(record.folder, *known);
     co_return std::move(known)->weights;
   }
+  auto& waiters = loading_adapters_[record.folder];
+  auto wait = async::until(waiters.emplace_back(loop_).future());
+  if (waiters.size() == 1) {
+    // In the scope of the service: who came first may give up.
+    auto loading = load_adapter(record, std::move(model));
+    auto done = [this, folder = record.folder](detail::Late<AdapterSnapshot> late) {
+      const Result<AdapterSnapshot> loaded = *std::move(late);
+      auto ended = loading_adapters_.extract(folder);
+      for (auto& waiter : ended.mapped()) waiter.set(loaded);
+    };
+    spawn(scope_, std::move(loading), std::move(done));
+  }
+  co_return co_await wait;
+}
+
+async::Task<AdapterSnapshot> Service::load_adapter(CheckpointRecord record,
+                                                   std::shared_ptr<LoadedModel> model) {
   TINKER_CO_TRY(const auto need, models->adapter_need(record.base_model, record.lora));
   TINKER_CO_TRY(
       auto hold,
