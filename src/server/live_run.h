@@ -74,8 +74,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// `next`: the journal may take the state. `settle` then wants to know how the call went.
   std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
   void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// What the sampling session with this number draws from is to survive the server.
-  void keep_sampler(std::int64_t number, AdapterSnapshot weights);
+  /// What the sampling session of this save draws from is to survive the server.
+  void keep_sampler(const UnnamedSave& save, AdapterSnapshot weights);
   void drop_sampler(std::int64_t number);
   /// Removes the journal: the run is over.
   void forget();

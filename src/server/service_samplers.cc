@@ -1,5 +1,6 @@
 // What `Service` does for sampling sessions: it finds them, and has the weights that they draw
 // from.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -78,17 +79,18 @@ async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_
 
 Result<std::shared_ptr<Sampler>> Service::add_ephemeral(const std::shared_ptr<Session>& session,
                                                         const std::shared_ptr<LiveRun>& run,
-                                                        std::int64_t number,
+                                                        UnnamedSave save,
                                                         AdapterSnapshot weights) {
   const auto& id = session->record.session_id;
   const auto what = base::concat("an adapter to sample from, of rank ", run->record.lora.rank, ",");
+  auto& saves = session->ephemeral;
   auto hold = models->hold(what, weights.bytes());
-  while (!hold.ok() && !session->ephemeral.empty()) {
-    drop_oldest_ephemeral(*session);
+  while (!hold.ok() && !saves.empty()) {
+    drop_ephemeral(*session, saves.begin());
     hold = models->hold(what, weights.bytes());
   }
   if (!hold.ok()) return std::move(hold).error();
-  const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", number),
+  const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", save.number),
                                      .session_id = id,
                                      .owner = run->record.owner,
                                      .base_model = run->record.base_model},
@@ -96,23 +98,30 @@ Result<std::shared_ptr<Sampler>> Service::add_ephemeral(const std::shared_ptr<Se
   sampler->ephemeral = std::move(weights);
   sampler->hold = *std::move(hold);
   sampler->run = run;
-  session->samplers.emplace(number, sampler->record.sampler_id);
-  session->ephemeral.insert(number);
-  if (session->ephemeral.size() > options_.limits.ephemeral_saves) drop_oldest_ephemeral(*session);
+  session->samplers.emplace(save.number, sampler->record.sampler_id);
+  // One that an earlier life made, and dropped, may be older than those that it kept.
+  const auto is_newer = [&](const UnnamedSave& other) {
+    return other.run_id == save.run_id && save.seq_id && other.seq_id > save.seq_id;
+  };
+  saves.insert(std::ranges::find_if(saves, is_newer), save);
+  const auto of_run = std::ranges::count(saves, save.run_id, &UnnamedSave::run_id);
+  if (std::cmp_greater(of_run, options_.limits.ephemeral_saves)) {
+    drop_ephemeral(*session, std::ranges::find(saves, save.run_id, &UnnamedSave::run_id));
+  }
   return sampler;
 }
 
-void Service::drop_oldest_ephemeral(Session& session) {
-  const std::int64_t first = *session.ephemeral.begin();
-  session.ephemeral.erase(first);
-  const auto oldest = samplers.find(session.samplers.at(first));
-  if (!oldest) return;
-  oldest->ephemeral.reset();
-  oldest->hold.reset();
-  oldest->is_dropped = true;
-  session.dropped.emplace(first, oldest->record.base_model);  // a session may have thousands
-  samplers.remove(oldest->record.sampler_id);
-  if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
+void Service::drop_ephemeral(Session& session, std::vector<UnnamedSave>::iterator save) {
+  const std::int64_t number = save->number;
+  session.ephemeral.erase(save);
+  const auto sampler = samplers.find(session.samplers.at(number));
+  if (!sampler) return;
+  sampler->ephemeral.reset();
+  sampler->hold.reset();
+  sampler->is_dropped = true;
+  session.dropped.emplace(number, sampler->record.base_model);  // a session may have thousands
+  samplers.remove(sampler->record.sampler_id);
+  if (const auto run = sampler->run.lock()) run->drop_sampler(number);
 }
 
 void Service::set_checkpoint(const std::shared_ptr<Sampler>& sampler,

@@ -332,6 +332,50 @@ TEST_F(DurableServer, KeepsAsManyOfThemAsItHasInMemory) {
   EXPECT_THAT(sample(samplers.at(1)), IsOk());
 }
 
+TEST_F(DurableServer, KeepsTheLatestOfThemWhateverTheirNumbers) {
+  options_.limits.ephemeral_saves = 2;
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  const std::string& run = trainer.model_id();
+  const std::string session = run.substr(0, run.find(':'));
+  int seq_id = 0;
+  int number = 10'000;
+  const auto ask = [&](const char* what, const std::string& rest) {
+    const auto accepted =
+        post(what, base::concat(R"({"model_id":")", run, R"(","seq_id":)", ++seq_id, rest, "}"));
+    ASSERT_EQ(accepted.status, 200) << accepted.body;
+  };
+  const auto save = [&] {
+    ask("save_weights_for_sampler", base::concat(R"(,"sampling_session_seq_id":)", --number));
+  };
+  const auto sample = [&](int of) {
+    const auto accepted =
+        post("asample",
+             base::concat(R"({"sampling_session_id":")",
+                          session,
+                          ":sample:",
+                          of,
+                          R"(","prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)"
+                          R"("sampling_params":{"max_tokens":1}})"));
+    return outcome(wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id);
+  };
+  const auto file = log();
+  ask("optim_step", R"(,"adam_params":{})");
+  for (int i = 0; i < 4; ++i) save();
+  ASSERT_THAT(outcome(base::concat(run, ":", seq_id)), HasSubstr("sampling_session_id"));
+  while (state_named_by(file).empty()) (void)sample(number);  // it is written in its own time
+
+  start_again();
+
+  EXPECT_THAT(sample(number + 1), HasSubstr("tokens"));
+  EXPECT_THAT(sample(number), HasSubstr("tokens"));
+  save();
+  ASSERT_THAT(outcome(base::concat(run, ":", seq_id)), HasSubstr("sampling_session_id"));
+  EXPECT_THAT(sample(number + 2), HasSubstr("newer ones took their place"));
+  EXPECT_THAT(sample(number + 1), HasSubstr("tokens"));
+}
+
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
