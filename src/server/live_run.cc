@@ -66,7 +66,8 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  Journalled journalled)
     : record(std::move(r)),
       sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
-      journal_(std::move(journalled.journal)) {
+      journal_(std::move(journalled.journal)),
+      is_restored_(journalled.is_restored) {
   scope_->attach(std::move(parent));
 }
 

@@ -48,7 +48,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Of a server that keeps journals.
   struct Journalled {
     std::shared_ptr<RunJournal> journal = {};
-    std::int64_t next = 1;  ///< Number of the first request.
+    std::int64_t next = 1;     ///< Number of the first request.
+    bool is_restored = false;  ///< An earlier life of the server made the run.
   };
 
   LiveRun(const std::shared_ptr<Service>& service,
@@ -81,7 +82,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   void forget();
   /// What an earlier life had accepted has not all been done again.
   [[nodiscard]] bool is_catching_up() const noexcept {
-    return journal_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
+    return is_restored_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
@@ -113,6 +114,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
   std::shared_ptr<RunJournal> journal_;  // null: the server keeps none
+  bool is_restored_;
   std::shared_ptr<LoadedModel> model_ = {};
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};

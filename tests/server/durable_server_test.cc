@@ -13,6 +13,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/strings.h"
 #include "support/raw_http.h"
@@ -374,6 +375,35 @@ TEST_F(DurableServer, KeepsTheLatestOfThemWhateverTheirNumbers) {
   ASSERT_THAT(outcome(base::concat(run, ":", seq_id)), HasSubstr("sampling_session_id"));
   EXPECT_THAT(sample(number + 2), HasSubstr("newer ones took their place"));
   EXPECT_THAT(sample(number + 1), HasSubstr("tokens"));
+}
+
+TEST_F(DurableServer, MakesASamplingSessionWhileTheModelOfARunIsLoaded) {
+  const auto tokenizer = folder_.path("tokenizer.gguf");
+  ASSERT_EQ(::mkfifo(tokenizer.c_str(), 0600), 0);  // whoever reads it waits for a writer
+  options_.models.push_back(
+      {.name = "slow", .source = "random:1x32,vocab=300", .tokenizer = tokenizer});
+  start_again();
+  const auto id_in = [](const testing::RawResponse& answer) {
+    return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
+  };
+  const auto session =
+      wire::decode_json<CreateSessionResponse>(
+          post("create_session", R"({"tags":[],"sdk_version":"0.36.0","type":"create_session"})")
+              .body)
+          .value()
+          .session_id;
+  const auto run =
+      id_in(post("create_model",
+                 R"({"session_id":")" + session +
+                     R"(","model_seq_id":1,"base_model":"slow","lora_config":{"rank":2}})"));
+
+  const auto sampler = post(
+      "create_sampling_session",
+      R"({"session_id":")" + session + R"(","sampling_session_seq_id":2,"base_model":"tiny"})");
+
+  EXPECT_EQ(sampler.status, 200) << sampler.body;
+  std::ofstream(tokenizer).close();
+  EXPECT_THAT(outcome(run), HasSubstr("tokenizer.gguf"));
 }
 
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
