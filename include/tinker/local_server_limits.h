@@ -31,7 +31,7 @@ struct LocalServerLimits {
   std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, more get 429.
   std::size_t samples = 16'384;          ///< Number of samples of one request.
   std::size_t losses = 1000;             ///< Number of custom losses of a session.
-  std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a session keeps.
+  std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a run keeps.
   std::size_t adapters = 32;             ///< Number of adapters of checkpoints in memory.
   std::size_t uploads = 8;               ///< Number of an owner's unfinished uploads.
   std::size_t upload_bytes = 1 * kGibi;  ///< Size of a file of an upload; `body_bytes` holds, too.

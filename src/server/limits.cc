@@ -57,8 +57,8 @@ constexpr std::array kRows = {
         "ephemeral_saves",
         &Limits::ephemeral_saves,
         Unit::count,
-        "weights that a session keeps to sample from though no name leads to them; beyond, the "
-        "oldest go"},
+        "weights that a training run keeps to sample from though no name leads to them; beyond, "
+        "the oldest go"},
     LimitRow{"adapters",
              &Limits::adapters,
              Unit::count,

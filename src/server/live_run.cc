@@ -66,7 +66,8 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  Journalled journalled)
     : record(std::move(r)),
       sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
-      journal_(std::move(journalled.journal)) {
+      journal_(std::move(journalled.journal)),
+      is_restored_(journalled.is_restored) {
   scope_->attach(std::move(parent));
 }
 
@@ -232,8 +233,8 @@ void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
   if (journal_) journal_->settle(snapshot, is_good);
 }
 
-void LiveRun::keep_sampler(std::int64_t number, AdapterSnapshot weights) {
-  if (journal_) journal_->keep_sampler(*trainer_, scope_, number, std::move(weights));
+void LiveRun::keep_sampler(const UnnamedSave& save, AdapterSnapshot weights) {
+  if (journal_) journal_->keep_sampler(*trainer_, scope_, save, std::move(weights));
 }
 
 void LiveRun::drop_sampler(std::int64_t number) {

@@ -48,7 +48,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Of a server that keeps journals.
   struct Journalled {
     std::shared_ptr<RunJournal> journal = {};
-    std::int64_t next = 1;  ///< Number of the first request.
+    std::int64_t next = 1;     ///< Number of the first request.
+    bool is_restored = false;  ///< An earlier life of the server made the run.
   };
 
   LiveRun(const std::shared_ptr<Service>& service,
@@ -74,14 +75,14 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// `next`: the journal may take the state. `settle` then wants to know how the call went.
   std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
   void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// What the sampling session with this number draws from is to survive the server.
-  void keep_sampler(std::int64_t number, AdapterSnapshot weights);
+  /// What the sampling session of this save draws from is to survive the server.
+  void keep_sampler(const UnnamedSave& save, AdapterSnapshot weights);
   void drop_sampler(std::int64_t number);
   /// Removes the journal: the run is over.
   void forget();
   /// What an earlier life had accepted has not all been done again.
   [[nodiscard]] bool is_catching_up() const noexcept {
-    return journal_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
+    return is_restored_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
@@ -113,6 +114,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
   std::shared_ptr<RunJournal> journal_;  // null: the server keeps none
+  bool is_restored_;
   std::shared_ptr<LoadedModel> model_ = {};
   std::optional<LocalTrainer> trainer_ = {};
   std::optional<Error> failure_ = {};

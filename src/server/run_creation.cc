@@ -33,22 +33,23 @@ Future<LocalTrainer> begin_making(const Service& service,
 /// are not.
 async::Task<> restore_samplers(std::shared_ptr<Service> service,
                                std::shared_ptr<LiveRun> run,
-                               std::vector<std::int64_t> numbers,
+                               std::vector<UnnamedSave> saves,
                                Engine engine) {
   const auto& record = run->record;
   auto search = service->sessions.find_open(record.session_id, record.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
-  for (const auto number : numbers) {
-    auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
+  for (const auto& save : saves) {
+    auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(save.number));
     auto wait = async::until(std::move(loading));
     auto snapshot = co_await wait;
     const auto sampler = snapshot.ok()
-                             ? service->add_ephemeral(session, run, number, *std::move(snapshot))
+                             ? service->add_ephemeral(session, run, save, *std::move(snapshot))
                              : Result<std::shared_ptr<Sampler>>(snapshot.error());
     if (!sampler.ok()) {
       service->options().logger.write(
           LogLevel::warn,
-          base::concat(record.session_id, ":sample:", number, ": ", sampler.error().to_string()));
+          base::concat(
+              record.session_id, ":sample:", save.number, ": ", sampler.error().to_string()));
       continue;
     }
     service->revive(**sampler);
@@ -214,7 +215,8 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
   service->futures.open({.request_id = request_id, .owner = record.owner});
   const auto restored = origin.restored;
   const LiveRun::Journalled journalled = {.journal = origin.journal,
-                                          .next = restored ? restored->next : 1};
+                                          .next = restored ? restored->next : 1,
+                                          .is_restored = restored != nullptr};
   auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope, journalled);
   service->add_run(run);
   auto made_of = origin_text(origin);

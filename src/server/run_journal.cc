@@ -177,12 +177,12 @@ std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
 
 void RunJournal::keep_sampler(const LocalTrainer& trainer,
                               std::shared_ptr<async::Scope> scope,
-                              std::int64_t number,
+                              const UnnamedSave& save,
                               AdapterSnapshot weights) {
-  samplers_[number] = false;
+  samplers_[save.number] = {.seq_id = save.seq_id};
   write_sampler({.trainer = trainer,
                  .scope = std::move(scope),
-                 .number = number,
+                 .number = save.number,
                  .weights = std::move(weights)});
 }
 
@@ -203,7 +203,7 @@ void RunJournal::write_sampler(UnwrittenSampler sampler) {
 void RunJournal::sampler_written(UnwrittenSampler sampler, const Result<void>& outcome) {
   const auto found = samplers_.find(sampler.number);
   if (outcome.ok() || found == samplers_.end() || sampler.scope->is_cancelled()) {
-    if (found != samplers_.end()) found->second = outcome.ok();
+    if (found != samplers_.end()) found->second.is_written = outcome.ok();
     return cut();
   }
   if (!std::exchange(sampler.has_failed, true)) {
@@ -235,8 +235,8 @@ void RunJournal::cut() {
   if (!snapshot_ || !snapshot_->is_written || !snapshot_->is_good) return;
   const bool is_pending = std::ranges::any_of(
       snapshot_->covered, [&](const auto& id) { return !operations_.at(id).is_finished; });
-  const bool is_writing =
-      std::ranges::any_of(samplers_, [](const auto& sampler) { return !sampler.second; });
+  const bool is_writing = std::ranges::any_of(
+      samplers_, [](const auto& sampler) { return !sampler.second.is_written; });
   if (is_pending || is_writing) return;
   const Snapshot snapshot = *std::exchange(snapshot_, std::nullopt);
   auto head = head_of(snapshot);
@@ -263,8 +263,10 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
   using Kind = JournalRecord::Kind;
   std::vector<JournalRecord> head = {created_};
   head.push_back({.kind = Kind::snapshot, .number = snapshot.next, .note = snapshot.name});
-  for (const auto& [number, is_written] : samplers_) {
-    head.push_back({.kind = Kind::sampler, .number = number});
+  for (const auto& [number, sampler] : samplers_) {
+    head.push_back({.kind = Kind::sampler,
+                    .number = number,
+                    .note = sampler.seq_id ? std::to_string(*sampler.seq_id) : std::string()});
   }
   for (auto it = operations_.begin(); it != operations_.end();) {
     auto& [id, operation] = *it;

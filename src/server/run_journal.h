@@ -100,11 +100,11 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
                                             std::int64_t next);
   /// Whether that call succeeded: if not, gradients are left and the state is of no use.
   void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// Writes the weights that the sampling session with this number draws from. The log is not cut
+  /// Writes the weights that the sampling session of this save draws from. The log is not cut
   /// before they are on the disk.
   void keep_sampler(const LocalTrainer& trainer,
                     std::shared_ptr<async::Scope> scope,
-                    std::int64_t number,
+                    const UnnamedSave& save,
                     AdapterSnapshot weights);
   /// They are not needed any more: the next cut of the log removes them.
   void drop_sampler(std::int64_t number);
@@ -113,7 +113,9 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   void drop_unused(const std::string& loaded);
   /// What the log begins with.
   void found_snapshot(std::string name) { last_snapshot_ = std::move(name); }
-  void found_sampler(std::int64_t number) { samplers_[number] = true; }
+  void found_sampler(const UnnamedSave& save) {
+    samplers_[save.number] = {.seq_id = save.seq_id, .is_written = true};
+  }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return parts_.folder; }
   [[nodiscard]] std::filesystem::path sampler_folder(std::int64_t number) const;
 
@@ -126,6 +128,10 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     bool is_started = false;
     bool is_finished = false;
     bool is_cut = false;  // the log has no more than its result
+  };
+  struct KeptSampler {
+    std::optional<std::int64_t> seq_id = {};  // of the request that saved it
+    bool is_written = false;
   };
   struct UnwrittenSampler {
     LocalTrainer trainer;
@@ -158,11 +164,11 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   JournalRecord created_ = {};
   std::unordered_map<std::string, Operation> operations_ = {};
   std::set<std::string> replays_ = {};
-  std::map<std::int64_t, bool> samplers_ = {};  // whether they are written
-  std::optional<Snapshot> snapshot_ = {};       // that is being made
-  std::string last_snapshot_ = {};              // that the log begins with
-  std::vector<std::string> stale_ = {};  // folders that the log may name until it is cut again
-  std::size_t steps_ = 0;                // since the last one
+  std::map<std::int64_t, KeptSampler> samplers_ = {};
+  std::optional<Snapshot> snapshot_ = {};  // that is being made
+  std::string last_snapshot_ = {};         // that the log begins with
+  std::vector<std::string> stale_ = {};    // folders that the log may name until it is cut again
+  std::size_t steps_ = 0;                  // since the last one
   async::TimePoint snapshot_at_;
   std::chrono::nanoseconds snapshot_cost_{};
 };
@@ -172,7 +178,7 @@ struct RestoredRun {
   std::shared_ptr<RunJournal> journal;
   std::optional<RunRecord> record = {};  ///< As the catalogue has it.
   std::optional<std::filesystem::path> snapshot = {};
-  std::vector<std::int64_t> samplers = {};
+  std::vector<UnnamedSave> samplers = {};
   std::int64_t next = 1;
   UniqueFunction<void()> build = {};  ///< Begins to load it; set by whoever makes it.
 };

@@ -83,25 +83,6 @@ std::string line_of(const Caller& caller, std::string_view event, const StringMa
   return base::concat(caller.name, ": ", event);
 }
 
-/// Stands for a sampling session whose weights had no name and are gone; null if the id is none of
-/// such a one.
-std::shared_ptr<Sampler> dropped_sampler(const std::shared_ptr<Session>& session,
-                                         std::string_view sampler_id) {
-  for (const auto& [number, base_model] : session->dropped) {
-    if (session->samplers.at(number) != sampler_id) continue;
-    auto out = std::make_shared<Sampler>();
-    out->record = {.sampler_id = std::string(sampler_id),
-                   .session_id = session->record.session_id,
-                   .owner = session->record.owner,
-                   .base_model = base_model};
-    out->session = session;
-    out->is_dropped = true;
-    out->scope->attach(session->scope);
-    return out;
-  }
-  return nullptr;
-}
-
 std::string end_of(const SessionRecord& record) {
   if (record.finish_reason) return base::concat("ended (", to_string(*record.finish_reason), ")");
   return "has expired: its heartbeats stopped";
@@ -230,104 +211,6 @@ void Service::remove_run(const std::string& run_id) {
   runs_.erase(found);
 }
 
-bool Service::is_catching_up(const std::string& sampler_id) const {
-  for (const auto& [id, run] : runs_) {
-    const bool is_of_session = sampler_id.starts_with(run->record.session_id + ":sample:");
-    if (is_of_session && run->is_catching_up()) return true;
-  }
-  return false;
-}
-
-async::Task<std::shared_ptr<Sampler>> Service::find_sampler(std::string sampler_id,
-                                                            std::string owner) {
-  const auto in_memory = [&]() -> std::optional<Result<std::shared_ptr<Sampler>>> {
-    auto sampler = samplers.find(sampler_id);
-    if (!sampler) return std::nullopt;
-    if (sampler->record.owner != owner) return no_such("sampling session", sampler_id);
-    return sampler;
-  };
-  if (auto known = in_memory()) co_return *std::move(known);
-  auto stored = disk.run([sampler_id](Store& store) { return store.find_sampler(sampler_id); });
-  auto wait = async::until(std::move(stored));
-  TINKER_CO_TRY(auto record, co_await wait);
-  while (!record) {  // it may be one that a save without a name made, in an earlier life
-    if (auto known = in_memory()) co_return *std::move(known);
-    if (!is_catching_up(sampler_id)) break;
-    auto more = caught_up.wait(async::time_after(loop_->now(), kExpiryPeriod));
-    TINKER_CO_TRY(co_await more);
-  }
-  if (record && record->owner != owner) co_return no_such("sampling session", sampler_id);
-  auto search = sessions.find_open(
-      record ? record->session_id : sampler_id.substr(0, sampler_id.rfind(":sample:")), owner);
-  const auto found = co_await std::move(search);
-  if (!record) {
-    auto dropped = found.ok() ? dropped_sampler(*found, sampler_id) : nullptr;
-    if (!dropped) co_return no_such("sampling session", sampler_id);
-    co_return dropped;
-  }
-  TINKER_CO_TRY(const auto session, found);
-  if (auto sampler = samplers.find(sampler_id)) co_return sampler;
-  auto sampler = samplers.add(*std::move(record), session);
-  revive(*sampler);
-  co_return sampler;
-}
-
-Result<std::shared_ptr<Sampler>> Service::add_ephemeral(const std::shared_ptr<Session>& session,
-                                                        const std::shared_ptr<LiveRun>& run,
-                                                        std::int64_t number,
-                                                        AdapterSnapshot weights) {
-  const auto& id = session->record.session_id;
-  const auto what = base::concat("an adapter to sample from, of rank ", run->record.lora.rank, ",");
-  auto hold = models->hold(what, weights.bytes());
-  while (!hold.ok() && !session->ephemeral.empty()) {
-    drop_oldest_ephemeral(*session);
-    hold = models->hold(what, weights.bytes());
-  }
-  if (!hold.ok()) return std::move(hold).error();
-  const auto sampler = samplers.add({.sampler_id = base::concat(id, ":sample:", number),
-                                     .session_id = id,
-                                     .owner = run->record.owner,
-                                     .base_model = run->record.base_model},
-                                    session);
-  sampler->ephemeral = std::move(weights);
-  sampler->hold = *std::move(hold);
-  sampler->run = run;
-  session->samplers.emplace(number, sampler->record.sampler_id);
-  session->ephemeral.insert(number);
-  if (session->ephemeral.size() > options_.limits.ephemeral_saves) drop_oldest_ephemeral(*session);
-  return sampler;
-}
-
-void Service::drop_oldest_ephemeral(Session& session) {
-  const std::int64_t first = *session.ephemeral.begin();
-  session.ephemeral.erase(first);
-  const auto oldest = samplers.find(session.samplers.at(first));
-  if (!oldest) return;
-  oldest->ephemeral.reset();
-  oldest->hold.reset();
-  oldest->is_dropped = true;
-  session.dropped.emplace(first, oldest->record.base_model);  // a session may have thousands
-  samplers.remove(oldest->record.sampler_id);
-  if (const auto owner = oldest->run.lock()) owner->drop_sampler(first);
-}
-
-void Service::set_checkpoint(const std::shared_ptr<Sampler>& sampler,
-                             CheckpointRecord checkpoint) const {
-  sampler->checkpoint = std::move(checkpoint);
-  auto& holding = sampler->session->holding;
-  holding.push_back(sampler);
-  if (holding.size() <= options_.limits.ephemeral_saves) return;
-  if (const auto oldest = holding.front().lock()) oldest->checkpoint->hold = {};
-  holding.pop_front();
-}
-
-void Service::revive(Sampler& sampler) const {
-  sampler.is_revived = true;
-  // Clones of the earlier life have numbers too; those to come must be new (PROTOCOL 9.41).
-  sampler.clones =
-      std::chrono::duration_cast<std::chrono::seconds>(now().time_since_epoch()).count();
-}
-
 Result<Seed> Service::seed_of(const std::string& request_id,
                               const std::string& payload_hash) const {
   TINKER_TRY(const auto bytes,
@@ -383,23 +266,6 @@ async::Task<CheckpointRecord> Service::own_checkpoint(TinkerPath path, std::stri
   TINKER_CO_TRY(auto record, co_await std::move(search));
   if (record.owner != owner) co_return no_such("checkpoint", path.to_string());
   co_return record;
-}
-
-async::Task<AdapterSnapshot> Service::adapter_of(CheckpointRecord record,
-                                                 std::shared_ptr<LoadedModel> model) {
-  if (auto known = adapters.take(record.folder)) {
-    adapters.put(record.folder, *known);
-    co_return std::move(known)->weights;
-  }
-  TINKER_CO_TRY(const auto need, models->adapter_need(record.base_model, record.lora));
-  TINKER_CO_TRY(
-      auto hold,
-      models->hold(base::concat("the adapter of ", record.path().to_string()), need.sampling));
-  auto loaded = model->engine.load_snapshot_async(disk.store().folder_of(record));
-  auto wait = async::until(std::move(loaded));
-  TINKER_CO_TRY(auto snapshot, co_await wait);
-  adapters.put(record.folder, {.weights = snapshot, .hold = std::move(hold)});
-  co_return snapshot;
 }
 
 Result<void> Service::check_room(const std::string& owner, std::size_t bytes) const {

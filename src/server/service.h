@@ -139,12 +139,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
   /// disk.
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
-  /// Enters a sampling session for weights of `run` that have no name. Those are kept for the
-  /// latest few only, and for fewer where memory is short: nobody says when they are not needed any
-  /// more. Fails with `invalid_argument` where there is no memory for them alone.
+  /// Enters a sampling session for weights of `run` that have no name. Of those a run keeps the
+  /// latest few only, and its session fewer where memory is short: nobody says when they are not
+  /// needed any more. Fails with `invalid_argument` where there is no memory for them alone.
   Result<std::shared_ptr<Sampler>> add_ephemeral(const std::shared_ptr<Session>& session,
                                                  const std::shared_ptr<LiveRun>& run,
-                                                 std::int64_t number,
+                                                 UnnamedSave save,
                                                  AdapterSnapshot weights);
   /// What a sampling session draws from. The latest few of a session have its files even when the
   /// checkpoint was replaced or deleted.
@@ -166,7 +166,8 @@ class Service : public std::enable_shared_from_this<Service> {
                                                     Secret token);
   /// A checkpoint of the caller's.
   async::Task<CheckpointRecord> own_checkpoint(TinkerPath path, std::string owner);
-  /// Its adapter, from the cache or from the disk.
+  /// Its adapter, from the cache or from the disk; who wants one that is being loaded joins the
+  /// load, which goes on when this is cancelled.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
   /// Whether the owner may send `bytes` more for a training run. Fails with `rate_limited`.
@@ -204,7 +205,9 @@ class Service : public std::enable_shared_from_this<Service> {
   const async::TimePoint started_at;
 
  private:
-  void drop_oldest_ephemeral(Session& session);
+  void drop_ephemeral(Session& session, std::vector<UnnamedSave>::iterator save);
+  async::Task<AdapterSnapshot> load_adapter(CheckpointRecord record,
+                                            std::shared_ptr<LoadedModel> model);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(Session& session, const Error& reason);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
@@ -218,6 +221,8 @@ class Service : public std::enable_shared_from_this<Service> {
   ServiceOptions options_;
   std::shared_ptr<async::Scope> scope_;
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
+  /// Who waits for the adapters that are being loaded, by folder.
+  std::unordered_map<std::string, std::vector<Promise<AdapterSnapshot>>> loading_adapters_ = {};
   Rng rng_ = Rng::from_entropy();
   RefusedKeys refused_keys_ = {};
   Shares accepted_bytes_ = {};  // of training data

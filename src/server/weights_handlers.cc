@@ -129,9 +129,9 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
 async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               std::shared_ptr<LiveRun> run,
                                               std::shared_ptr<Session> session,
-                                              std::int64_t number,
+                                              UnnamedSave save,
                                               bool is_replay) {
-  const std::string id = base::concat(session->record.session_id, ":sample:", number);
+  const std::string id = base::concat(session->record.session_id, ":sample:", save.number);
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.sampling_session_id = id}));
@@ -140,19 +140,19 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
     co_return EncodedResult{.body = std::move(json)};
   }
   const Error used_before = bad_request(
-      base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
-  if (!session->samplers.emplace(number, id).second) co_return used_before;
+      base::concat("sampling_session_seq_id ", save.number, " was used before, for other weights"));
+  if (!session->samplers.emplace(save.number, id).second) co_return used_before;
   auto taking = run->trainer().snapshot_async();
   auto wait = async::until(std::move(taking));
   auto snapshot = co_await wait;
   if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
-  const auto sampler = snapshot.ok() ? service->add_ephemeral(session, run, number, *snapshot)
+  const auto sampler = snapshot.ok() ? service->add_ephemeral(session, run, save, *snapshot)
                                      : Result<std::shared_ptr<Sampler>>(snapshot.error());
   if (!sampler.ok()) {
-    session->samplers.erase(number);
+    session->samplers.erase(save.number);
     co_return sampler.error();
   }
-  run->keep_sampler(number, *std::move(snapshot));
+  if (!(*sampler)->is_dropped) run->keep_sampler(save, *std::move(snapshot));
   if (is_replay) service->revive(**sampler);
   co_return EncodedResult{.body = std::move(json)};
 }
@@ -250,14 +250,16 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
   auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (request.sampling_session_seq_id) {
-    const std::int64_t number = *request.sampling_session_seq_id;
+    const UnnamedSave save = {.run_id = run->record.run_id,
+                              .number = *request.sampling_session_seq_id,
+                              .seq_id = request.seq_id};
     // A repeat has another number here, but is the same request (PROTOCOL 10, rule 2).
     auto same = request;
     same.sampling_session_seq_id.reset();
     TINKER_CO_TRY(operation.payload_hash, wire::encode_json(same));
-    operation.work = [service = call.service, session, number, is_replay = call.source.is_replay](
+    operation.work = [service = call.service, session, save, is_replay = call.source.is_replay](
                          std::shared_ptr<LiveRun> self) {
-      return run_ephemeral_save(service, std::move(self), session, number, is_replay);
+      return run_ephemeral_save(service, std::move(self), session, save, is_replay);
     };
   } else {
     operation.work = LiveRun::refusal(
