@@ -26,6 +26,8 @@ struct LocalServerLimits {
   Time body_time = std::chrono::seconds(30);   ///< How long each KiB of a body takes.
   Time idle_time = std::chrono::seconds(75);   ///< How long a connection is idle between requests.
   Time write_time = std::chrono::seconds(60);  ///< How long a client takes for a KiB of an answer.
+  Time body_total_time = std::chrono::hours(1);  ///< How long a body takes that is kept in memory.
+  std::size_t incoming_bytes = 4 * kGibi;        ///< Size of unanswered bodies; beyond, 429.
 
   // Work.
   std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, more get 429.

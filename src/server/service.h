@@ -201,6 +201,7 @@ class Service : public std::enable_shared_from_this<Service> {
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
   RequestMeter requests;
+  Shares incoming_bytes = {};  ///< Of bodies that are not answered.
   const async::TimePoint started_at;
 
  private:

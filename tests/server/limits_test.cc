@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "hostile_server.h"
+#include "http/content_coding.h"
 #include "wire/proto.h"
 
 namespace tinker::limits_test {
@@ -188,6 +189,72 @@ TEST_F(FewBytes, OfTrainingDataKeepsMoreOfThemOut) {
   EXPECT_THAT(refused.body, HasSubstr("bytes of your training data wait"));
   EXPECT_EQ(outcome(post("forward_backward", body(run, 2, tokens))).status, 200);
   EXPECT_EQ(outcome(post("forward_backward", body(run, 3, tokens))).status, 200);
+}
+
+class FewIncomingBytes : public HostileServer {
+ protected:
+  FewIncomingBytes() : HostileServer({.incoming_bytes = std::size_t{1} << 20U}) {}
+
+  /// More than half of what may come at a time.
+  [[nodiscard]] static std::string body() {
+    return R"({"tags":[],"sdk_version":")" + std::string(600U << 10U, '0') + R"("})";
+  }
+  [[nodiscard]] RawResponse create(const char* key) const {
+    return ask("POST", "create_session", body(), key);
+  }
+  /// Sends the head of a request of ada's. When this ends, the server waits for the body.
+  static void begin(RawHttp& client) {
+    client.send(
+        base::concat("POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: ",
+                     kAda,
+                     "\r\nExpect: 100-continue\r\nContent-Length: ",
+                     body().size(),
+                     "\r\n\r\n"));
+    ASSERT_EQ(client.receive().status, 100);
+  }
+};
+
+TEST_F(FewIncomingBytes, KeepOutWhoseOtherBodiesHaveNotAllCome) {
+  RawHttp slow(server_.port());
+  begin(slow);
+
+  const auto refused = create(kAda);
+
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_THAT(refused.body, HasSubstr("bytes are being received"));
+  EXPECT_EQ(create(kBob).status, 200);
+  (void)new_session();  // small bodies always pass
+  slow.send(body());
+  EXPECT_EQ(slow.receive().status, 200);
+  EXPECT_EQ(create(kAda).status, 200);
+}
+
+TEST_F(FewIncomingBytes, CountAsTheyComeWhereNoLengthIsDeclared) {
+  RawHttp slow(server_.port());
+  begin(slow);
+  RawHttp endless(server_.port());
+
+  endless.send(
+      base::concat("POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: ",
+                   kAda,
+                   "\r\nTransfer-Encoding: chunked\r\n\r\n96000\r\n",
+                   std::string(0x96000, ' ')));
+
+  EXPECT_EQ(endless.receive().status, 429);
+}
+
+TEST_F(FewIncomingBytes, CountUnpacked) {
+  RawHttp slow(server_.port());
+  begin(slow);
+
+  const auto packed = http::zstd_compress(body(), 3).value();
+
+  EXPECT_EQ(ask("POST", "create_session", packed, kAda, "Content-Encoding: zstd\r\n").status, 429);
+}
+
+TEST_F(FewIncomingBytes, LetInTheOnlyBodyOfAnOwner) {
+  EXPECT_EQ(ask("POST", "create_session", body() + std::string(2U << 20U, ' ')).status, 200);
 }
 
 class FewResults : public FewBytes {
