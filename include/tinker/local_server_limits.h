@@ -39,6 +39,8 @@ struct LocalServerLimits {
   std::size_t upload_bytes = 1 * kGibi;  ///< Size of a file of an upload; `body_bytes` holds, too.
   Time chunk_time = std::chrono::seconds(60);  ///< How long a request waits for lower numbers.
   std::size_t accepted_bytes = 2 * kGibi;      ///< Size of unfinished training data; beyond, 429.
+  std::size_t sessions = 10'000;               ///< Number of an owner's in memory; beyond, 429.
+  std::size_t runs = 10'000;                   ///< Number of training runs that a session makes.
 
   // Results.
   Time poll_time = std::chrono::seconds(35);        ///< How long a poll is held.
@@ -56,6 +58,7 @@ struct LocalServerLimits {
   Time sweep_time = std::chrono::seconds(30);  ///< How long expired checkpoints wait for removal.
   Time drain_time =
       std::chrono::seconds(30);  ///< How long `tinker serve` lets work go on at its end.
+  Time history_time = std::chrono::days(365);  ///< How long the catalogue keeps what is over.
 };
 
 }  // namespace tinker

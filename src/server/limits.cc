@@ -60,7 +60,19 @@ constexpr std::array kRows = {
              Unit::bytes,
              "training data that was accepted and is not finished; beyond, more gets 429"},
     LimitRow{"samples", &Limits::samples, Unit::count, "samples of one request"},
-    LimitRow{"losses", &Limits::losses, Unit::count, "custom losses of a session"},
+    LimitRow{"sessions",
+             &Limits::sessions,
+             Unit::count,
+             "sessions of an owner that are in memory: open ones, and for the session timeout "
+             "those that ended or were asked for; beyond, 429"},
+    LimitRow{"runs",
+             &Limits::runs,
+             Unit::count,
+             "training runs of a session, also those that were unloaded or refused"},
+    LimitRow{"losses",
+             &Limits::losses,
+             Unit::count,
+             "custom losses of a session, also those that were refused"},
     LimitRow{
         "ephemeral_saves",
         &Limits::ephemeral_saves,
@@ -118,6 +130,10 @@ constexpr std::array kRows = {
              &Limits::link_time,
              Unit::time,
              "that a signed link to an archive or an export is good"},
+    LimitRow{"history_time",
+             &Limits::history_time,
+             Unit::time,
+             "that the catalogue keeps sessions without checkpoints, the audit and usage"},
     LimitRow{"sweep_time",
              &Limits::sweep_time,
              Unit::time,
@@ -135,7 +151,7 @@ constexpr std::array kTimes = {
     Suffix{"h", 3'600'000}, Suffix{"min", 60'000}, Suffix{"s", 1000}, Suffix{"ms", 1}};
 constexpr std::uint64_t kMostCount = 1'000'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;
-constexpr std::uint64_t kMostTime = std::uint64_t{365} * 24 * 3'600'000;
+constexpr std::uint64_t kMostTime = std::uint64_t{3650} * 24 * 3'600'000;
 
 std::span<const Suffix> suffixes(Unit unit) {
   if (unit == Unit::count) return {};

@@ -208,9 +208,12 @@ class Service : public std::enable_shared_from_this<Service> {
   void drop_oldest_ephemeral(Session& session);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(Session& session, const Error& reason);
+  /// A task that nobody waits for; its failure is a line in the log.
+  void run_beside(async::Task<> task, const char* what);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
   void expire_sessions();
   void sweep_checkpoints();
+  void forget_history();
   void write_usage();
   void write_refused_keys();
 

@@ -341,6 +341,73 @@ TEST_F(OneUnnamedSave, LetsSamplesOfTheWeightsBeforeItEnd) {
   EXPECT_EQ(result.header("content-type"), "application/x-protobuf") << result.body;
 }
 
+class FewOfAll : public HostileServer {
+ protected:
+  FewOfAll() : HostileServer({.losses = 1, .sessions = 2, .runs = 1}) {}
+  void TearDown() override {}
+
+  [[nodiscard]] RawResponse create(const std::string& key, const char* owner = kAda) const {
+    return ask("POST",
+               "create_session",
+               R"({"tags":[],"sdk_version":"0.36.0"})",
+               owner,
+               key.empty() ? "" : "X-Idempotency-Key: " + key + "\r\n");
+  }
+  [[nodiscard]] RawResponse make_run(const std::string& session, int number, int rank) const {
+    return post("create_model",
+                base::concat(R"({"session_id":")",
+                             session,
+                             R"(","model_seq_id":)",
+                             number,
+                             R"(,"base_model":"tiny","lora_config":{"rank":)",
+                             rank,
+                             "}}"));
+  }
+  [[nodiscard]] RawResponse make_loss(const std::string& session, int number) const {
+    return post("create_custom_loss",
+                base::concat(R"({"session_id":")",
+                             session,
+                             R"(","custom_loss_seq_id":)",
+                             number,
+                             R"(,"name":"n","inputs":[],"graph":{"nodes":[]}})"));
+  }
+};
+
+TEST_F(FewOfAll, SessionsOfAnOwnerAndClientsTryAgain) {
+  (void)new_session();
+  const auto second = create("key");
+  ASSERT_EQ(second.status, 200);
+
+  const auto refused = create("");
+
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("you have 2 sessions"));
+  EXPECT_EQ(create("key").body, second.body);  // a repeat
+  EXPECT_EQ(create("", kBob).status, 200);
+}
+
+TEST_F(FewOfAll, RunsOfASessionAlsoThoseThatWereRefused) {
+  const auto session = new_session();
+  const auto first = make_run(session, 1, 0);
+  ASSERT_THAT(outcome(first), testing::IsUsersFault());
+
+  const auto refused = make_run(session, 2, 1);
+
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("a session can make 1 training runs"));
+  EXPECT_EQ(make_run(session, 1, 0).body, first.body);  // a repeat
+  EXPECT_EQ(make_run(new_session(), 1, 1).status, 200);
+}
+
+TEST_F(FewOfAll, LossesOfASessionAlsoThoseThatWereRefused) {
+  const auto session = new_session();
+  const auto first = make_loss(session, 1);
+  ASSERT_THAT(outcome(first), testing::IsUsersFault());
+
+  EXPECT_EQ(make_loss(session, 2).status, 400);
+  EXPECT_EQ(make_loss(session, 1).body, first.body);  // a repeat
+}
+
 TEST(Limits, ThatMakeNoSenseKeepAServerFromStarting) {
   EXPECT_THAT(LocalServer::start({.limits = {.poll_time = 0ms}}),
               IsError(ErrorCode::invalid_argument, HasSubstr("limit poll_time: expected")));
