@@ -58,6 +58,9 @@ struct LocalServerLimits {
   Time sweep_time = std::chrono::seconds(30);  ///< How long expired checkpoints wait for removal.
   Time drain_time =
       std::chrono::seconds(30);  ///< How long `tinker serve` lets work go on at its end.
+  Time upload_time = std::chrono::hours(1);  ///< How long an upload can be sent and finished.
+  Time token_time =
+      std::chrono::hours(1);  ///< How long a token works that a key was exchanged for.
   Time history_time = std::chrono::days(365);  ///< How long the catalogue keeps what is over.
 };
 

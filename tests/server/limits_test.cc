@@ -343,7 +343,9 @@ TEST_F(OneUnnamedSave, LetsSamplesOfTheWeightsBeforeItEnd) {
 
 class FewOfAll : public HostileServer {
  protected:
-  FewOfAll() : HostileServer({.losses = 1, .sessions = 2, .runs = 1}) {}
+  FewOfAll()
+      : HostileServer(
+            {.losses = 1, .sessions = 2, .runs = 1, .upload_time = 1ms, .token_time = 1ms}) {}
   void TearDown() override {}
 
   [[nodiscard]] RawResponse create(const std::string& key, const char* owner = kAda) const {
@@ -406,6 +408,19 @@ TEST_F(FewOfAll, LossesOfASessionAlsoThoseThatWereRefused) {
 
   EXPECT_EQ(make_loss(session, 2).status, 400);
   EXPECT_EQ(make_loss(session, 1).body, first.body);  // a repeat
+}
+
+TEST_F(FewOfAll, TimesOfUploadsAndTokens) {
+  const auto upload = wire::decode_json<ExternalWeightsUploadStartResponse>(
+      post("external_weights_upload_start", R"({"base_model":"tiny","lora_config":{"rank":4}})")
+          .body);
+  const auto token = wire::decode_json<AuthTokenResponse>(post("auth/token", "{}").body);
+  ASSERT_THAT(upload, testing::IsOk());
+  ASSERT_THAT(token, testing::IsOk());
+  const std::string url = upload->urls.at("adapter_config.json");
+
+  EXPECT_EQ(RawHttp(server_.port()).ask("PUT", url.substr(url.find("/api/"))).status, 403);
+  EXPECT_EQ(ask("GET", "sessions", {}, token->jwt.expose()).status, 401);
 }
 
 TEST(Limits, ThatMakeNoSenseKeepAServerFromStarting) {
