@@ -13,43 +13,6 @@ namespace tinker::server {
 
 namespace {
 
-constexpr auto kExpiryPeriod = std::chrono::seconds(5);
-constexpr auto kUsagePeriod = std::chrono::seconds(10);
-constexpr auto kRefusalPeriod = std::chrono::seconds(10);
-
-/// A task that nobody waits for; its failure is a line in the log.
-void run_beside(Service& service, async::Task<> task, const char* what) {
-  service.spawn(service.scope(),
-                std::move(task),
-                [logger = service.options().logger, what](detail::Late<void> late) {
-                  const Result<void> end = *std::move(late);
-                  if (end.ok() || end.error().code == ErrorCode::closed) return;
-                  logger.write(LogLevel::error, base::concat(what, ": ", end.error().to_string()));
-                });
-}
-
-async::Task<> sweep(Service* service) {
-  auto swept =
-      service->disk.run([uploads = service->uploads.take_expired(service->now())](Store& store) {
-        for (const auto& place : uploads) store.abandon_checkpoint(place);
-        return store.sweep();
-      });
-  auto wait = async::until(std::move(swept));
-  TINKER_CO_TRY(const auto gone, co_await wait);
-  for (const auto& path : gone) {
-    TINKER_LOG(service->options().logger, info, "checkpoint ", path.to_string(), " has expired");
-  }
-  co_return Result<void>();
-}
-
-async::Task<> write_counts(Service* service, std::vector<UsageRecord> counts) {
-  auto stored = service->disk.run([counts](Store& store) { return store.add_usage(counts); });
-  auto wait = async::until(std::move(stored));
-  const auto written = co_await wait;
-  if (!written.ok()) service->usage.put_back(counts);
-  co_return written;
-}
-
 async::Task<> write_last_request(Service* service, RunRecord record) {
   auto stored = service->disk.run([record = std::move(record)](Store& store) -> Result<void> {
     auto touched = store.touch_run(record.run_id, record.last_request_at);
@@ -131,26 +94,6 @@ Service::Service(Parts parts)
 
 Service::~Service() = default;
 
-void Service::start() {
-  loop_->post([self = shared_from_this()] {
-    run_beside(*self, self->sessions.restore(), "sessions of an earlier life");
-  });
-  every(std::min<std::chrono::nanoseconds>(kExpiryPeriod, options_.session_timeout),
-        &Service::expire_sessions);
-  every(options_.limits.sweep_time, &Service::sweep_checkpoints);
-  every(kUsagePeriod, &Service::write_usage);
-  every(kRefusalPeriod, &Service::write_refused_keys);
-}
-
-void Service::every(std::chrono::nanoseconds period, void (Service::*what)()) {
-  loop_->schedule_after(period, [weak = weak_from_this(), period, what] {
-    const auto self = weak.lock();
-    if (!self || self->is_stopped_) return;
-    ((*self).*what)();
-    self->every(period, what);
-  });
-}
-
 void Service::begin_draining(const Error& reason) {
   is_draining_ = true;
   if (journals) return;  // what waits for other requests goes on in the next life
@@ -206,8 +149,7 @@ void Service::remove_run(const std::string& run_id) {
   const auto found = runs_.find(run_id);
   if (found == runs_.end()) return;
   found->second->forget();
-  run_beside(
-      *this, write_last_request(this, found->second->record), "time of a run's last request");
+  run_beside(write_last_request(this, found->second->record), "time of a run's last request");
   runs_.erase(found);
 }
 
@@ -296,8 +238,7 @@ void Service::count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t c
 
 void Service::audit(const Caller& caller, std::string event, StringMap details) {
   TINKER_LOG(options_.logger, info, line_of(caller, event, details));
-  run_beside(*this,
-             write_audit(this,
+  run_beside(write_audit(this,
                          {.at = now(),
                           .owner = caller.owner,
                           .event = std::move(event),
@@ -321,10 +262,6 @@ void Service::note_refused_key(const http::Peer& peer) {
   }
 }
 
-void Service::write_refused_keys() {
-  if (const auto line = refused_keys_.end_period()) options_.logger.write(LogLevel::warn, *line);
-}
-
 void Service::end_session(Session& session, const Error& reason) {
   std::size_t unloaded = 0;
   for (auto it = runs_.begin(); it != runs_.end();) {
@@ -337,7 +274,7 @@ void Service::end_session(Session& session, const Error& reason) {
     ++unloaded;
     run->close(reason);
     run->forget();
-    run_beside(*this, write_last_request(this, run->record), "time of a run's last request");
+    run_beside(write_last_request(this, run->record), "time of a run's last request");
   }
   if (journals) journals->forget(session.record.session_id);
   samplers.remove_of_session(session.record.session_id, reason);
@@ -350,23 +287,6 @@ void Service::end_session(Session& session, const Error& reason) {
              end_of(session.record),
              "; runs unloaded: ",
              unloaded);
-}
-
-void Service::expire_sessions() {
-  run_beside(*this, sessions.expire(options_.session_timeout), "expiry of sessions");
-}
-
-void Service::sweep_checkpoints() {
-  run_beside(*this, sweep(this), "sweeping of checkpoints");
-}
-
-void Service::write_usage() {
-  auto counts = usage.take();
-  if (!counts.empty()) run_beside(*this, write_counts(this, std::move(counts)), "usage counts");
-}
-
-Future<void> Service::flush_usage() {
-  return apart(write_counts(this, usage.take()));
 }
 
 }  // namespace tinker::server

@@ -202,6 +202,7 @@ class Service : public std::enable_shared_from_this<Service> {
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
   RequestMeter requests;
+  Shares incoming_bytes = {};  ///< Of bodies that are not answered.
   const async::TimePoint started_at;
 
  private:
@@ -210,9 +211,12 @@ class Service : public std::enable_shared_from_this<Service> {
                                             std::shared_ptr<LoadedModel> model);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(Session& session, const Error& reason);
+  /// A task that nobody waits for; its failure is a line in the log.
+  void run_beside(async::Task<> task, const char* what);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
   void expire_sessions();
   void sweep_checkpoints();
+  void forget_history();
   void write_usage();
   void write_refused_keys();
 

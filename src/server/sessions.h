@@ -92,6 +92,8 @@ class Sessions {
     on_forget_ = std::move(f);
   }
   [[nodiscard]] std::size_t open() const noexcept;
+  /// Those in memory: open ones, and for a while those that ended.
+  [[nodiscard]] std::size_t kept_of(std::string_view owner) const noexcept;
   [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
 
  private:

@@ -182,6 +182,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
     auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  TINKER_CO_TRY(check_new_run(call, *session));
   TINKER_CO_TRY(call.service->models->facts(request.base_model));
   RunRecord record = {.run_id = base::concat(request.session_id, ":train:", request.model_seq_id),
                       .session_id = request.session_id,
@@ -337,7 +338,7 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
   }
   // A loss of an earlier life was within the limit of that life.
   const std::size_t most = call.service->options().limits.losses;
-  if (session->formulas.size() >= most && !call.source.is_replay) {
+  if (session->losses.size() >= most && !call.source.is_replay) {
     co_return bad_request(base::concat("a session can have ", most, " custom losses"));
   }
   if (log) log->append(record_of(call, request));

@@ -415,6 +415,7 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
     auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  TINKER_CO_TRY(check_new_run(call, *session));
   RunOrigin origin = {.with_optimizer = request.optimizer};
   RunRecord record = {.run_id = base::concat(*request.session_id, ":train:", number),
                       .session_id = *request.session_id,

@@ -406,6 +406,23 @@ TEST_F(DurableServer, MakesASamplingSessionWhileTheModelOfARunIsLoaded) {
   EXPECT_THAT(outcome(run), HasSubstr("tokenizer.gguf"));
 }
 
+TEST_F(DurableServer, KeepsNothingOfARunThatWasRefused) {
+  const auto session = wire::decode_json<CreateSessionResponse>(
+                           post("create_session", R"({"tags":[],"sdk_version":"0.36.0"})").body)
+                           .value()
+                           .session_id;
+  const std::string request = R"({"session_id":")" + session +
+                              R"(","model_seq_id":1,"base_model":"tiny","lora_config":{"rank":0}})";
+
+  const auto accepted = post("create_model", request);
+
+  const auto future = wire::decode_json<UntypedApiFuture>(accepted.body).value();
+  EXPECT_THAT(outcome(future.request_id), HasSubstr("rank: expected 1 to"));
+  EXPECT_THAT(post("get_info", R"({"model_id":")" + *future.model_id + "\"}").status, 404);
+  EXPECT_THAT(journal(), IsEmpty());
+  EXPECT_EQ(post("create_model", request).body, accepted.body);  // a repeat
+}
+
 TEST_F(DurableServer, KeepsLossesOfTheSession) {
   const auto service = connect();
   const auto trainer = new_run(service);
