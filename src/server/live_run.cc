@@ -121,6 +121,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
 
 async::Task<std::string> LiveRun::submit(std::shared_ptr<Service> service, Operation operation) {
   const bool is_recorded = journal_ && !operation.source.is_replay;
+  if (!operation.source.is_replay) record.last_request_at = service->now();
   if (is_recorded && journal_->is_failing()) {
     auto trying = journal_->sync();
     TINKER_CO_TRY(co_await std::move(trying));

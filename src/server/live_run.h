@@ -99,6 +99,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }
 
   RunRecord record;
+  Instant stored_request_at = {};  ///< `record.last_request_at` as it was last written.
 
  private:
   struct Start {

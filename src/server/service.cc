@@ -14,7 +14,7 @@ namespace tinker::server {
 namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::seconds(5);
-constexpr auto kUsagePeriod = std::chrono::seconds(10);
+constexpr auto kWritePeriod = std::chrono::seconds(10);
 constexpr auto kRefusalPeriod = std::chrono::seconds(10);
 
 /// A task that nobody waits for; its failure is a line in the log.
@@ -157,7 +157,8 @@ void Service::start() {
   every(std::min<std::chrono::nanoseconds>(kExpiryPeriod, options_.session_timeout),
         &Service::expire_sessions);
   every(options_.limits.sweep_time, &Service::sweep_checkpoints);
-  every(kUsagePeriod, &Service::write_usage);
+  every(kWritePeriod, &Service::write_usage);
+  every(kWritePeriod, &Service::write_last_requests);
   every(kRefusalPeriod, &Service::write_refused_keys);
 }
 
@@ -178,6 +179,7 @@ void Service::begin_draining(const Error& reason) {
 
 void Service::stop(const Error& reason) {
   write_usage();
+  write_last_requests();
   is_stopped_ = true;
   for (const auto& [id, run] : runs_) run->close(reason);
   // What has not ended goes on in the next life; its clients ask again.
@@ -497,6 +499,14 @@ void Service::sweep_checkpoints() {
 void Service::write_usage() {
   auto counts = usage.take();
   if (!counts.empty()) run_beside(*this, write_counts(this, std::move(counts)), "usage counts");
+}
+
+void Service::write_last_requests() {
+  for (const auto& [id, run] : runs_) {
+    if (run->stored_request_at == run->record.last_request_at) continue;
+    run->stored_request_at = run->record.last_request_at;
+    run_beside(*this, write_last_request(this, run->record), "time of a run's last request");
+  }
 }
 
 Future<void> Service::flush_usage() {

@@ -75,7 +75,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Service& operator=(const Service&) = delete;
   ~Service();
 
-  /// Begins what is done now and then: expiry, sweeping, writing counts.
+  /// Begins what is done now and then: expiry, sweeping, writing counts and times.
   void start();
   /// From now on no new work is taken; what runs goes on, and what waits for other requests fails.
   void begin_draining(const Error& reason);
@@ -211,6 +211,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void expire_sessions();
   void sweep_checkpoints();
   void write_usage();
+  void write_last_requests();
   void write_refused_keys();
 
   std::shared_ptr<async::AsioLoop> loop_;

@@ -253,7 +253,6 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
   auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
-  run->record.last_request_at = call.service->now();
   const std::string model_id = request.model_id;
   LiveRun::Operation operation = {.kind = Sequencer::Kind::pass,
                                   .seq_id = request.seq_id,
@@ -288,7 +287,6 @@ async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request)
 
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "optim_step",
                                   .payload_hash = call.payload_hash,
@@ -308,7 +306,6 @@ async::Task<UntypedApiFuture> refuse_in_order(Call call,
   const auto found = call.service->find_run(number.model_id, call.caller.owner);
   if (!found.ok()) co_return why;  // there is no order to have a place in
   const auto& run = *found;
-  run->record.last_request_at = call.service->now();
   const bool is_pass = type == kPass || type == kForward;
   LiveRun::Operation operation = {
       .kind = is_pass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,

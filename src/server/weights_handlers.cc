@@ -216,7 +216,6 @@ async::Task<std::string> submit_save(Call call,
 
 async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   // A save without a name gets one of its number.
   const std::string name = request.path.value_or(base::concat("step-", request.seq_id.value_or(0)));
   auto record = record_of(call, *run, CheckpointType::training, name, request.ttl_seconds);
@@ -233,7 +232,6 @@ async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request
 
 async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_for_sampler",
                                   .payload_hash = call.payload_hash,
@@ -270,7 +268,6 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
 
 async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_external",
                                   .payload_hash = call.payload_hash,
@@ -358,7 +355,6 @@ Result<LoadSource> source_of(const Service& service,
 /// Into a model that is there.
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "load_weights",
                                   .payload_hash = call.payload_hash,

@@ -1,0 +1,81 @@
+// What a durable server tells of its runs when it is started again on its data folder.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+#include "tinker/local_server.h"
+#include "tinker/testing/matchers.h"
+#include "tinker/tinker.h"
+
+namespace tinker::restart_test {
+namespace {
+
+using testing::IsOk;
+
+class Restart : public ::testing::Test {
+ protected:
+  Restart() { start(); }
+
+  void start() {
+    options_.data_dir = folder_.path(data_);
+    if (server_) options_.port = server_->port();
+    server_.reset();
+    server_ = LocalServer::start(options_).value();
+  }
+  void start_again() {
+    ASSERT_THAT(server_->stop(), IsOk());
+    start();
+  }
+  [[nodiscard]] ServiceClient connect() const {
+    return ServiceClient::connect(
+               {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
+        .value();
+  }
+  static TrainingClient new_run(const ServiceClient& service) {
+    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
+  }
+  static std::vector<Datum> batch() { return {Datum::next_token({5, 9, 12, 200, 31, 7, 77})}; }
+  static void step(const TrainingClient& trainer) {
+    trainer.forward_backward(batch(), LossFn::cross_entropy).get().value();
+    trainer.optim_step({.learning_rate = 1e-2}).get().value();
+  }
+
+  const testing::TemporaryFolder folder_;
+  std::string data_ = "data";
+  LocalServerOptions options_ = {
+      .models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
+      .threads = 1,
+      .precision = EnginePrecision::f32,
+      .durable = true,
+  };
+  std::optional<LocalServer> server_ = {};
+};
+
+TEST_F(Restart, LeavesTheTimeOfARunsLastRequest) {
+  const auto service = connect();
+  const auto trainer = new_run(service);
+  step(trainer);
+  const auto last_request = [&] {
+    return service.create_rest_client()
+        .get_training_run(trainer.model_id())
+        .get()
+        .value()
+        .last_request_time;
+  };
+  const auto before = last_request();
+
+  start_again();
+  EXPECT_EQ(last_request(), before);  // the run is in memory, its requests were done again
+  options_.durable = false;
+  start_again();
+
+  EXPECT_EQ(last_request(), before);  // the catalogue's
+}
+
+}  // namespace
+}  // namespace tinker::restart_test
