@@ -441,13 +441,14 @@ void Service::audit(const Caller& caller, std::string event, StringMap details) 
              "audit log");
 }
 
-void Service::note_save(const CheckpointRecord& record) const {
+void Service::note_save(const RunRecord& run, const CheckpointRecord& checkpoint) {
+  count(run, UsageRecord::Kind::checkpoint, 1);
   TINKER_LOG(options_.logger,
              info,
              "checkpoint ",
-             record.path().to_string(),
+             checkpoint.path().to_string(),
              " is saved: ",
-             record.size_bytes,
+             checkpoint.size_bytes,
              " bytes");
 }
 

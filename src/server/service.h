@@ -179,8 +179,9 @@ class Service : public std::enable_shared_from_this<Service> {
   void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   /// Writes it into the audit log and, for whoever watches the server, into its log.
   void audit(const Caller& caller, std::string event, StringMap details);
-  /// For whoever watches the server: lines of its log.
-  void note_save(const CheckpointRecord& record) const;
+  /// Adds a checkpoint that was made in this life of the server to the usage and to the log.
+  void note_save(const RunRecord& run, const CheckpointRecord& checkpoint);
+  /// A line of the log.
   void note_refused_key(const http::Peer& peer);
 
   Access access;

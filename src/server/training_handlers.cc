@@ -72,12 +72,18 @@ Result<Loss> find_loss(const Session& session, const ForwardBackwardRequest& req
   return Loss{.fn = LossFn::custom, .formula = formula->second};
 }
 
+struct Pass {
+  ForwardBackwardRequest request;
+  Result<Loss> loss;
+  bool is_replay = false;
+  std::shared_ptr<const void> charge;
+};
+
 async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                     std::shared_ptr<LiveRun> run,
-                                    ForwardBackwardRequest request,
-                                    Result<Loss> loss,
-                                    std::shared_ptr<const void> /*charge*/) {
-  TINKER_CO_TRY(auto wanted, std::move(loss));
+                                    Pass pass) {
+  auto& request = pass.request;
+  TINKER_CO_TRY(auto wanted, std::move(pass.loss));
   const std::size_t tokens = tokens_of(request.data);
   const LocalTrainer& trainer = run->trainer();
   run->model()->engine.limit_training(service->models->training_room(run->record.base_model));
@@ -93,7 +99,11 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config)));
   auto wait = async::until(std::move(passing));
   TINKER_CO_TRY(auto output, co_await wait);
-  service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
+  // The earlier life has counted most replays. Those that it had only accepted, and what it had not
+  // written when it was killed (10 s), are counted never: too little rather than twice.
+  if (!pass.is_replay) {
+    service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
+  }
   auto encoding = encode_large(service, std::move(output), tokens);
   co_return co_await std::move(encoding);
 }
@@ -260,12 +270,13 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
   auto loss = find_loss(*session, request);
+  Pass pass = {.request = std::move(request),
+               .loss = std::move(loss),
+               .is_replay = call.source.is_replay,
+               .charge = std::move(call.charge)};
   operation.work = [service = call.service,
-                    loss = std::move(loss),
-                    request = std::move(request),
-                    charge = std::move(call.charge)](std::shared_ptr<LiveRun> self) mutable {
-    return run_pass(
-        service, std::move(self), std::move(request), std::move(loss), std::move(charge));
+                    pass = std::move(pass)](std::shared_ptr<LiveRun> self) mutable {
+    return run_pass(service, std::move(self), std::move(pass));
   };
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));

@@ -59,13 +59,13 @@ async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
 async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service,
                                      std::shared_ptr<LiveRun> run,
                                      Save save) {
+  const std::string folder = save.place.name;
   auto stored = service->disk.run([save = std::move(save)](Store& store) {
     return commit_once(store, save.record, save.place, save.overwrite, save.earlier);
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
-  service->note_save(record);
-  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
+  if (record.folder == folder) service->note_save(run->record, record);
   co_return record;
 }
 

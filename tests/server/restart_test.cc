@@ -1,13 +1,19 @@
 // What a durable server tells of its runs when it is started again on its data folder.
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
+#include "tinker/admin_client.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
@@ -44,6 +50,23 @@ class Restart : public ::testing::Test {
     trainer.forward_backward(batch(), LossFn::cross_entropy).get().value();
     trainer.optim_step({.learning_rate = 1e-2}).get().value();
   }
+  [[nodiscard]] std::int64_t tokens_trained() const {
+    const auto admin =
+        AdminClient::connect({.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
+            .value();
+    const auto hour = std::chrono::floor<std::chrono::hours>(std::chrono::system_clock::now());
+    const auto usage = admin
+                           .get_billing_usage(DateTime(hour - std::chrono::hours(1)),
+                                              DateTime(hour + std::chrono::hours(2)))
+                           .get()
+                           .value();
+    std::int64_t sum = 0;
+    for (const auto& event : usage.data) {
+      if (const auto* trained = std::get_if<TrainingBillingEvent>(&event.event_info))
+        sum += trained->token_count;
+    }
+    return sum;
+  }
 
   const testing::TemporaryFolder folder_;
   std::string data_ = "data";
@@ -75,6 +98,20 @@ TEST_F(Restart, LeavesTheTimeOfARunsLastRequest) {
   start_again();
 
   EXPECT_EQ(last_request(), before);  // the catalogue's
+}
+
+TEST_F(Restart, CountsNoTokenTwice) {
+  const auto trainer = new_run(connect());
+  step(trainer);
+  const auto before = tokens_trained();
+  ASSERT_GT(before, 0);
+
+  start_again();
+  ASSERT_THAT(trainer.optim_step({.learning_rate = 1e-2}).get(), IsOk());  // all is done again
+
+  EXPECT_EQ(tokens_trained(), before);
+  step(trainer);
+  EXPECT_EQ(tokens_trained(), 2 * before);
 }
 
 }  // namespace
