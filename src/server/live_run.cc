@@ -88,13 +88,18 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
   }
   Start what = {.request_id = request_id,
                 .work = std::move(operation.work),
+                .is_known = source.outcome != nullptr,
                 .is_final = operation.is_final && !source.outcome};
   // The start is posted, so that the future is open by then.
   auto start_it = [service, self = shared_from_this(), what = std::move(what)](
                       std::optional<Error> refusal) mutable {
     service->loop()->post(
         [service, self, refusal = std::move(refusal), what = std::move(what)]() mutable {
-          if (refusal) return self->finish(*service, what.request_id, *std::move(refusal));
+          // Whether a request comes too late depends on the clock, which a replay does not repeat.
+          if (refusal && !what.is_known) {
+            what.work = LiveRun::refusal(*std::move(refusal));
+            what.is_final = true;
+          }
           self->start(service, std::move(what));
         });
   };

@@ -105,6 +105,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   struct Start {
     std::string request_id;
     Work work;
+    bool is_known;  // the journal says how it ended
     bool is_final;
   };
   Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);

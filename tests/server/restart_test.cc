@@ -17,10 +17,12 @@
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
+#include "wire/json.h"
 
 namespace tinker::restart_test {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::IsOk;
 
 class Restart : public ::testing::Test {
@@ -49,6 +51,22 @@ class Restart : public ::testing::Test {
   static void step(const TrainingClient& trainer) {
     trainer.forward_backward(batch(), LossFn::cross_entropy).get().value();
     trainer.optim_step({.learning_rate = 1e-2}).get().value();
+  }
+  [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
+    return testing::RawHttp(server_->port())
+        .ask("POST",
+             base::concat("/api/v1/", path),
+             body,
+             "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
+  }
+  /// What became of a request.
+  [[nodiscard]] std::string outcome(const TrainingClient& trainer, std::int64_t seq_id) const {
+    const auto poll = base::concat(R"({"request_id":")", trainer.model_id(), ":", seq_id, R"("})");
+    testing::RawResponse answer;
+    do {
+      answer = post("retrieve_future", poll);
+    } while (answer.status == 408);
+    return answer.body;
   }
   [[nodiscard]] std::int64_t tokens_trained() const {
     const auto admin =
@@ -98,6 +116,27 @@ TEST_F(Restart, LeavesTheTimeOfARunsLastRequest) {
   start_again();
 
   EXPECT_EQ(last_request(), before);  // the catalogue's
+}
+
+TEST_F(Restart, DoesNotDoAStepThatCameTooLate) {
+  options_.limits.chunk_time = std::chrono::milliseconds(1);
+  start_again();
+  const auto trainer = new_run(connect());
+  const ForwardBackwardRequest second = {
+      .model_id = trainer.model_id(), .seq_id = 2, .data = batch()};
+  ASSERT_EQ(post("forward_backward", wire::encode_json(second).value()).status, 200);
+  ASSERT_THAT(outcome(trainer, 2), HasSubstr("loss_fn_outputs"));  // it did not wait for the first
+  const auto step =
+      base::concat(R"({"model_id":")", trainer.model_id(), R"(","seq_id":1,"adam_params":{}})");
+  ASSERT_EQ(post("optim_step", step).status, 200);
+  const auto refused = outcome(trainer, 1);
+  ASSERT_THAT(refused, HasSubstr("given it up"));
+  options_.limits.chunk_time = std::chrono::minutes(1);
+
+  start_again();
+
+  EXPECT_EQ(outcome(trainer, 1), refused);
+  EXPECT_THAT(outcome(trainer, 2), HasSubstr("loss_fn_outputs"));
 }
 
 TEST_F(Restart, CountsNoTokenTwice) {
