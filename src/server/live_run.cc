@@ -172,6 +172,7 @@ void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
                      detail::Late<EncodedResult> result) {
                    self->finish(*service, request_id, *std::move(result));
                  });
+  take_state();
 }
 
 void LiveRun::finish(Service& service,
@@ -229,13 +230,28 @@ async::Task<> LiveRun::recorded() {
   co_return co_await std::move(syncing);
 }
 
-std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next) {
-  if (!journal_ || !next) return std::nullopt;
-  return journal_->begin_snapshot(*trainer_, scope_, *next);
+std::uint64_t LiveRun::add_gradients() {
+  return journal_ ? journal_->add_gradients() : 0;
 }
 
-void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
-  if (journal_) journal_->settle(snapshot, is_good);
+void LiveRun::drop_gradients(std::uint64_t pass) {
+  if (journal_) journal_->drop_gradients(pass);
+}
+
+RunJournal::Clearing LiveRun::begin_clearing() {
+  return journal_ ? journal_->begin_clearing(*trainer_, scope_) : RunJournal::Clearing();
+}
+
+void LiveRun::end_clearing(const RunJournal::Clearing& clearing, bool is_good) {
+  if (journal_) journal_->end_clearing(clearing, is_good);
+}
+
+// Also between calls that change nothing: the log of a run that only computes logprobs grows, too.
+void LiveRun::take_state() {
+  if (!journal_) return;
+  // A pass that the others did not wait for is done when it comes, unless there is a state behind.
+  if (sequencer_.has_gap() && !journal_->is_too_long()) return;
+  if (journal_->take_state(*trainer_, scope_)) sequencer_.give_up_missing();
 }
 
 void LiveRun::keep_sampler(std::int64_t number, AdapterSnapshot weights) {

@@ -70,10 +70,13 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   /// All that was asked of it is in the journal, on the disk; goes on trying where it is full.
   async::Task<> recorded();
-  /// Right behind a call that leaves no gradients, the last one before the request with the number
-  /// `next`: the journal may take the state. `settle` then wants to know how the call went.
-  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
-  void settle(const std::optional<std::string>& snapshot, bool is_good);
+  /// For the journal: a pass that adds gradients was given to the trainer; `drop_gradients` wants
+  /// to know if it failed.
+  std::uint64_t add_gradients();
+  void drop_gradients(std::uint64_t pass);
+  /// For the journal, right behind a step or a load; `end_clearing` then wants to know how it went.
+  RunJournal::Clearing begin_clearing();
+  void end_clearing(const RunJournal::Clearing& clearing, bool is_good);
   /// What the sampling session with this number draws from is to survive the server.
   void keep_sampler(std::int64_t number, AdapterSnapshot weights);
   void drop_sampler(std::int64_t number);
@@ -111,6 +114,7 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);
   void start(const std::shared_ptr<Service>& service, Start what);
   void finish(Service& service, const std::string& request_id, Result<EncodedResult> result);
+  void take_state();
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
@@ -121,10 +125,5 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
   std::deque<std::string> started_ = {};             // ids of those that have not ended
 };
-
-/// The number behind that of a request, if it has one.
-inline std::optional<std::int64_t> number_after(std::optional<std::int64_t> seq_id) noexcept {
-  return seq_id ? std::optional(*seq_id + 1) : std::nullopt;
-}
 
 }  // namespace tinker::server

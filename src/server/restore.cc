@@ -163,7 +163,7 @@ std::shared_ptr<RestoredRun> begin_with(Service& service, const FoundRun& found,
     if (record.kind != Kind::snapshot) continue;
     out->next = record.number;
     out->snapshot = found.folder / record.note;
-    out->journal->found_snapshot(record.note);
+    out->journal->found_snapshot(record);
   }
   return out;
 }

@@ -97,23 +97,28 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config))
                             : trainer.forward_backward_async(
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config)));
+  const auto gradients = request.forward_only ? 0 : run->add_gradients();
   auto wait = async::until(std::move(passing));
-  TINKER_CO_TRY(auto output, co_await wait);
+  auto output = co_await wait;
+  if (!output.ok()) {
+    run->drop_gradients(gradients);
+    co_return output.error();
+  }
   // The earlier life has counted most replays. Those that it had only accepted, and what it had not
   // written when it was killed (10 s), are counted never: too little rather than twice.
   if (!pass.is_replay) {
     service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
   }
-  auto encoding = encode_large(service, std::move(output), tokens);
+  auto encoding = encode_large(service, *std::move(output), tokens);
   co_return co_await std::move(encoding);
 }
 
 async::Task<EncodedResult> run_step(std::shared_ptr<LiveRun> run, OptimStepRequest request) {
   auto stepping = run->trainer().optim_step_async(request.optim_params);
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
+  const auto clearing = run->begin_clearing();
   auto wait = async::until(std::move(stepping));
   const auto response = co_await wait;
-  run->settle(snapshot, response.ok());
+  run->end_clearing(clearing, response.ok());
   if (!response.ok()) co_return response.error();
   TINKER_CO_TRY(std::string json, wire::encode_json(*response));
   co_return EncodedResult{.body = std::move(json)};

@@ -169,10 +169,10 @@ async::Task<EncodedResult> run_load(std::shared_ptr<LiveRun> run,
   const auto parts =
       request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
   auto loading = run->trainer().load_async(source.folder, parts);
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
+  const auto clearing = run->begin_clearing();
   auto wait = async::until(std::move(loading));
   const auto loaded = co_await wait;
-  run->settle(snapshot, loaded.ok());
+  run->end_clearing(clearing, loaded.ok());
   if (!loaded.ok()) co_return loaded.error();
   TINKER_CO_TRY(
       std::string json,

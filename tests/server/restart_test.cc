@@ -1,6 +1,9 @@
 // What a durable server tells of its runs when it is started again on its data folder.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +33,7 @@ class Restart : public ::testing::Test {
   Restart() { start(); }
 
   void start() {
-    options_.data_dir = folder_.path(data_);
+    options_.data_dir = folder_.path("data");
     if (server_) options_.port = server_->port();
     server_.reset();
     server_ = LocalServer::start(options_).value();
@@ -61,12 +64,50 @@ class Restart : public ::testing::Test {
   }
   /// What became of a request.
   [[nodiscard]] std::string outcome(const TrainingClient& trainer, std::int64_t seq_id) const {
-    const auto poll = base::concat(R"({"request_id":")", trainer.model_id(), ":", seq_id, R"("})");
+    return outcome(base::concat(trainer.model_id(), ":", seq_id));
+  }
+  [[nodiscard]] std::string outcome(std::string_view request_id) const {
+    const auto poll = base::concat(R"({"request_id":")", request_id, R"("})");
     testing::RawResponse answer;
     do {
       answer = post("retrieve_future", poll);
     } while (answer.status == 408);
     return answer.body;
+  }
+  /// Half as much as makes a log so long that the state is written.
+  static constexpr std::size_t kHalfOfAState = std::size_t{33} << 20U;
+
+  /// The result of a forward pass, by a body that is so many bytes longer than it need be.
+  [[nodiscard]] std::string forward(const TrainingClient& trainer,
+                                    std::int64_t seq_id,
+                                    std::size_t padding = 0) const {
+    const ForwardBackwardRequest request = {
+        .model_id = trainer.model_id(), .seq_id = seq_id, .data = batch(), .forward_only = true};
+    const auto accepted =
+        post("forward", wire::encode_json(request).value() + std::string(padding, ' '));
+    const auto id = wire::decode_json<UntypedApiFuture>(accepted.body);
+    return id.ok() ? outcome(id->request_id) : accepted.body;
+  }
+  [[nodiscard]] testing::RawResponse post_step(const TrainingClient& trainer,
+                                               std::optional<std::int64_t> seq_id = {}) const {
+    const OptimStepRequest request = {.optim_params = AdamParams{.learning_rate = 1e-2},
+                                      .model_id = trainer.model_id(),
+                                      .seq_id = seq_id};
+    return post("optim_step", wire::encode_json(request).value());
+  }
+  /// Of the only run.
+  [[nodiscard]] std::filesystem::path log() const {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder_.path("data/journal"))) {
+      if (entry.path().filename() == "log") return entry.path();
+    }
+    return {};
+  }
+  [[nodiscard]] std::uintmax_t log_bytes() const { return std::filesystem::file_size(log()); }
+  [[nodiscard]] bool begins_with_a_state() const {
+    std::ifstream file(log(), std::ios::binary);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.find("snapshot-") != std::string::npos;
   }
   [[nodiscard]] std::int64_t tokens_trained() const {
     const auto admin =
@@ -87,7 +128,6 @@ class Restart : public ::testing::Test {
   }
 
   const testing::TemporaryFolder folder_;
-  std::string data_ = "data";
   LocalServerOptions options_ = {
       .models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
       .threads = 1,
@@ -137,6 +177,51 @@ TEST_F(Restart, DoesNotDoAStepThatCameTooLate) {
 
   EXPECT_EQ(outcome(trainer, 1), refused);
   EXPECT_THAT(outcome(trainer, 2), HasSubstr("loss_fn_outputs"));
+}
+
+TEST_F(Restart, HasAShortLogOfARunThatOnlyComputesLogprobs) {
+  const auto trainer = new_run(connect());
+  const auto logprobs = forward(trainer, 1, kHalfOfAState);
+  ASSERT_THAT(logprobs, HasSubstr("loss_fn_outputs"));
+  (void)forward(trainer, 2, kHalfOfAState);
+  std::int64_t last = 2;
+  while (last < 500 && log_bytes() > kHalfOfAState) (void)forward(trainer, ++last);  // in its time
+
+  EXPECT_LT(log_bytes(), kHalfOfAState);
+  start_again();
+  EXPECT_EQ(forward(trainer, last + 1), logprobs);
+}
+
+TEST_F(Restart, GoesOnFromAStateOfARunWhoseStepsHaveNoNumbers) {
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  for (int i = 0; i < 500 && !begins_with_a_state(); ++i) {
+    const auto accepted = wire::decode_json<UntypedApiFuture>(post_step(trainer).body).value();
+    ASSERT_THAT(outcome(accepted.request_id), HasSubstr("metrics"));
+  }
+  EXPECT_TRUE(begins_with_a_state());
+  const auto before = forward(trainer, 1);
+
+  start_again();
+
+  EXPECT_EQ(forward(trainer, 2), before);
+}
+
+TEST_F(Restart, HasGradientsThatNoStepHadUsedHoweverLongTheLogIs) {
+  const auto undisturbed = new_run(connect());
+  step(undisturbed);
+  const auto expected = forward(undisturbed, 3);
+  const auto trainer = new_run(connect());
+  trainer.forward_backward(batch(), LossFn::cross_entropy).get().value();
+  (void)forward(trainer, 2, kHalfOfAState);
+  (void)forward(trainer, 3, kHalfOfAState);
+  for (int i = 4; i < 20; ++i) (void)forward(trainer, i);
+
+  start_again();
+  ASSERT_EQ(post_step(trainer, 20).status, 200);
+
+  EXPECT_EQ(forward(trainer, 21), expected);
 }
 
 TEST_F(Restart, CountsNoTokenTwice) {
