@@ -1,6 +1,7 @@
 #include "server/live_run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/strings.h"
@@ -66,6 +67,8 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  Journalled journalled)
     : record(std::move(r)),
       sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
+      first_(journalled.next),
+      is_restored_(journalled.is_restored),
       journal_(std::move(journalled.journal)) {
   scope_->attach(std::move(parent));
 }
@@ -187,6 +190,14 @@ void LiveRun::finish(Service& service,
   service.futures.finish(request_id, std::move(result));
   if (journal_) journal_->finish(request_id);
   if (was_catching_up) service.caught_up.wake_all();
+}
+
+bool LiveRun::may_have_done(std::string_view request_id) const noexcept {
+  const std::string_view place = request_id.substr(request_id.rfind(':') + 1);
+  if (place.starts_with('x')) return is_restored_;  // it had no number
+  std::int64_t number = 0;
+  std::from_chars(place.data(), place.data() + place.size(), number);
+  return number >= 1 && number < first_;
 }
 
 StillPending LiveRun::why_pending(std::string_view request_id, const FutureStore& futures) const {

@@ -48,7 +48,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Of a server that keeps journals.
   struct Journalled {
     std::shared_ptr<RunJournal> journal = {};
-    std::int64_t next = 1;  ///< Number of the first request.
+    std::int64_t next = 1;     ///< Number of the first request.
+    bool is_restored = false;  ///< An earlier life has made the run.
   };
 
   LiveRun(const std::shared_ptr<Service>& service,
@@ -93,6 +94,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                          const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
+  /// Whether a request with this id, of which nothing is known, may have been done in an earlier
+  /// life: it is in no log then.
+  [[nodiscard]] bool may_have_done(std::string_view request_id) const noexcept;
   /// Whether the number is that of a request that was accepted, or one that requests wait for.
   [[nodiscard]] bool expects(std::int64_t seq_id) const { return sequencer_.is_expected(seq_id); }
   /// Requests that wait for those with lower numbers start now.
@@ -118,6 +122,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
+  std::int64_t first_;  // the number with which this life began
+  bool is_restored_;
   std::shared_ptr<RunJournal> journal_;  // null: the server keeps none
   std::shared_ptr<LoadedModel> model_ = {};
   std::optional<LocalTrainer> trainer_ = {};

@@ -214,7 +214,8 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
   service->futures.open({.request_id = request_id, .owner = record.owner});
   const auto restored = origin.restored;
   const LiveRun::Journalled journalled = {.journal = origin.journal,
-                                          .next = restored ? restored->next : 1};
+                                          .next = restored ? restored->next : 1,
+                                          .is_restored = restored != nullptr};
   auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope, journalled);
   service->add_run(run);
   auto made_of = origin_text(origin);

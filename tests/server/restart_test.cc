@@ -1,4 +1,5 @@
 // What a durable server tells of its runs when it is started again on its data folder.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -206,6 +207,24 @@ TEST_F(Restart, GoesOnFromAStateOfARunWhoseStepsHaveNoNumbers) {
   start_again();
 
   EXPECT_EQ(forward(trainer, 2), before);
+}
+
+TEST_F(Restart, SaysThatAResultIsGoneWhichWasThere) {
+  options_.snapshot_steps = 1;
+  options_.limits.delivered_time = std::chrono::milliseconds(1);
+  start_again();
+  const auto trainer = new_run(connect());
+  for (int i = 0; i < 500 && !begins_with_a_state(); ++i) step(trainer);
+  const auto status = [&](int number) {
+    return post("retrieve_future",
+                base::concat(R"({"request_id":")", trainer.model_id(), ":", number, R"("})"))
+        .status;
+  };
+
+  start_again();
+
+  EXPECT_EQ(status(1), 410);
+  EXPECT_EQ(status(100'000), 404);
 }
 
 TEST_F(Restart, HasGradientsThatNoStepHadUsedHoweverLongTheLogIs) {
