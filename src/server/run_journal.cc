@@ -189,6 +189,7 @@ std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& traine
 }
 
 void RunJournal::snapshot_written(const std::string& name, const Result<void>& outcome) {
+  if (log_->is_discarded()) return discard();  // a folder that was gone has come back with it
   snapshot_cost_ = parts_.loop->now() - snapshot_at_;
   if (!snapshot_ || snapshot_->name != name) return;
   if (outcome.ok()) {
@@ -240,6 +241,7 @@ void RunJournal::write_sampler(UnwrittenSampler sampler) {
 }
 
 void RunJournal::sampler_written(UnwrittenSampler sampler, const Result<void>& outcome) {
+  if (log_->is_discarded()) return discard();
   const auto found = samplers_.find(sampler.number);
   if (outcome.ok() || found == samplers_.end() || sampler.scope->is_cancelled()) {
     if (found != samplers_.end()) found->second = outcome.ok();

@@ -227,6 +227,22 @@ TEST_F(Restart, SaysThatAResultIsGoneWhichWasThere) {
   EXPECT_EQ(status(100'000), 404);
 }
 
+TEST_F(Restart, ForgetsWhatIsLeftOfARunWithoutALog) {
+  const auto trainer = new_run(connect());
+  const auto folder = log().parent_path();
+  const auto unload = [&] {
+    const auto answer = post("unload_model", R"({"model_id":")" + trainer.model_id() + "\"}");
+    return outcome(wire::decode_json<UntypedApiFuture>(answer.body).value().request_id);
+  };
+  const auto unloaded = unload();
+  std::filesystem::create_directories(folder / "snapshot-7");  // it was written in the meantime
+
+  start_again();
+
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_EQ(unload(), unloaded);
+}
+
 TEST_F(Restart, HasGradientsThatNoStepHadUsedHoweverLongTheLogIs) {
   const auto undisturbed = new_run(connect());
   step(undisturbed);
