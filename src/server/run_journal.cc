@@ -295,8 +295,9 @@ void RunJournal::cut() {
   if (!last_snapshot_.empty()) stale.push_back(last_snapshot_);
   last_snapshot_ = snapshot.name;
   (void)std::move(rewriting).then([self = shared_from_this(), stale](const Result<void>& done) {
-    if (!done.ok()) return self->warn("log", done.error());
-    self->remove(stale);
+    if (done.ok()) return self->remove(stale);
+    self->warn("log", done.error());
+    self->stale_.insert(self->stale_.end(), stale.begin(), stale.end());
   });
 }
 

@@ -243,6 +243,27 @@ TEST_F(Restart, ForgetsWhatIsLeftOfARunWithoutALog) {
   EXPECT_EQ(unload(), unloaded);
 }
 
+TEST_F(Restart, IsNotNeededToRemoveStatesAfterALogThatCouldNotBeCut) {
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  const auto folder = log().parent_path();
+  const auto states = [&] {
+    return std::ranges::count_if(std::filesystem::directory_iterator(folder),
+                                 [](const auto& entry) {
+                                   return entry.path().filename().string().starts_with("snapshot-");
+                                 });
+  };
+  std::filesystem::create_directory(folder / "log.new");  // in the way of a new log
+  for (int i = 0; i < 5000 && states() < 3; ++i) step(trainer);
+  ASSERT_GE(states(), 3);
+  std::filesystem::remove(folder / "log.new");
+
+  for (int i = 0; i < 5000 && states() > 1; ++i) step(trainer);
+
+  EXPECT_EQ(states(), 1);
+}
+
 TEST_F(Restart, HasGradientsThatNoStepHadUsedHoweverLongTheLogIs) {
   const auto undisturbed = new_run(connect());
   step(undisturbed);
