@@ -90,11 +90,23 @@ FoundRun open_run(const std::string& session_id, const std::filesystem::path& fo
           .log = std::move(log)};
 }
 
+/// Whether a run's folder has no log: the run was over, or its client was not told that it began.
+bool is_left(const std::filesystem::path& folder) {
+  std::error_code error;
+  return !std::filesystem::exists(folder / "log", error) && !error;
+}
+
 FoundSession read_session(const std::filesystem::path& folder) {
   FoundSession out = {.session_id = folder.filename().string()};
   for (const auto& name : names_in(folder)) {
     if (name == "session") out.log = JournalFile::open((folder / name).string());
-    if (name.starts_with("train-")) out.runs.push_back(folder / name);
+    if (!name.starts_with("train-")) continue;
+    if (is_left(folder / name)) {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder / name, ignored);
+    } else {
+      out.runs.push_back(folder / name);
+    }
   }
   return out;
 }
@@ -170,7 +182,7 @@ std::shared_ptr<RestoredRun> begin_with(Service& service, const FoundRun& found,
     if (record.kind != Kind::snapshot) continue;
     out->next = record.number;
     out->snapshot = found.folder / record.note;
-    out->journal->found_snapshot(record.note);
+    out->journal->found_snapshot(record);
   }
   return out;
 }

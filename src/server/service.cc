@@ -102,6 +102,7 @@ void Service::begin_draining(const Error& reason) {
 
 void Service::stop(const Error& reason) {
   write_usage();
+  write_last_requests();
   is_stopped_ = true;
   for (const auto& [id, run] : runs_) run->close(reason);
   // What has not ended goes on in the next life; its clients ask again.
@@ -246,13 +247,14 @@ void Service::audit(const Caller& caller, std::string event, StringMap details) 
              "audit log");
 }
 
-void Service::note_save(const CheckpointRecord& record) const {
+void Service::note_save(const RunRecord& run, const CheckpointRecord& checkpoint) {
+  count(run, UsageRecord::Kind::checkpoint, 1);
   TINKER_LOG(options_.logger,
              info,
              "checkpoint ",
-             record.path().to_string(),
+             checkpoint.path().to_string(),
              " is saved: ",
-             record.size_bytes,
+             checkpoint.size_bytes,
              " bytes");
 }
 
@@ -287,6 +289,14 @@ void Service::end_session(Session& session, const Error& reason) {
              end_of(session.record),
              "; runs unloaded: ",
              unloaded);
+}
+
+void Service::write_last_requests() {
+  for (const auto& [id, run] : runs_) {
+    if (run->stored_request_at == run->record.last_request_at) continue;
+    run->stored_request_at = run->record.last_request_at;
+    run_beside(write_last_request(this, run->record), "time of a run's last request");
+  }
 }
 
 }  // namespace tinker::server

@@ -75,7 +75,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Service& operator=(const Service&) = delete;
   ~Service();
 
-  /// Begins what is done now and then: expiry, sweeping, writing counts.
+  /// Begins what is done now and then: expiry, sweeping, writing counts and times.
   void start();
   /// From now on no new work is taken; what runs goes on, and what waits for other requests fails.
   void begin_draining(const Error& reason);
@@ -180,8 +180,9 @@ class Service : public std::enable_shared_from_this<Service> {
   void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   /// Writes it into the audit log and, for whoever watches the server, into its log.
   void audit(const Caller& caller, std::string event, StringMap details);
-  /// For whoever watches the server: lines of its log.
-  void note_save(const CheckpointRecord& record) const;
+  /// Adds a checkpoint that was made in this life of the server to the usage and to the log.
+  void note_save(const RunRecord& run, const CheckpointRecord& checkpoint);
+  /// A line of the log.
   void note_refused_key(const http::Peer& peer);
 
   Access access;
@@ -218,6 +219,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void sweep_checkpoints();
   void forget_history();
   void write_usage();
+  void write_last_requests();
   void write_refused_keys();
 
   std::shared_ptr<async::AsioLoop> loop_;

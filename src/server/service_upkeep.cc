@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kExpiryPeriod = std::chrono::seconds(5);
 constexpr auto kHistoryPeriod = std::chrono::hours(1);
-constexpr auto kUsagePeriod = std::chrono::seconds(10);
+constexpr auto kWritePeriod = std::chrono::seconds(10);
 constexpr auto kRefusalPeriod = std::chrono::seconds(10);
 
 async::Task<> sweep(Service* service) {
@@ -66,7 +66,8 @@ void Service::start() {
         &Service::expire_sessions);
   every(options_.limits.sweep_time, &Service::sweep_checkpoints);
   every(kHistoryPeriod, &Service::forget_history);
-  every(kUsagePeriod, &Service::write_usage);
+  every(kWritePeriod, &Service::write_usage);
+  every(kWritePeriod, &Service::write_last_requests);
   every(kRefusalPeriod, &Service::write_refused_keys);
 }
 

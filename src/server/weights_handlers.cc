@@ -59,13 +59,13 @@ async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
 async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service,
                                      std::shared_ptr<LiveRun> run,
                                      Save save) {
+  const std::string folder = save.place.name;
   auto stored = service->disk.run([save = std::move(save)](Store& store) {
     return commit_once(store, save.record, save.place, save.overwrite, save.earlier);
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
-  service->note_save(record);
-  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
+  if (record.folder == folder) service->note_save(run->record, record);
   co_return record;
 }
 
@@ -169,10 +169,10 @@ async::Task<EncodedResult> run_load(std::shared_ptr<LiveRun> run,
   const auto parts =
       request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
   auto loading = run->trainer().load_async(source.folder, parts);
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
+  const auto clearing = run->begin_clearing();
   auto wait = async::until(std::move(loading));
   const auto loaded = co_await wait;
-  run->settle(snapshot, loaded.ok());
+  run->end_clearing(clearing, loaded.ok());
   if (!loaded.ok()) co_return loaded.error();
   TINKER_CO_TRY(
       std::string json,
@@ -216,7 +216,6 @@ async::Task<std::string> submit_save(Call call,
 
 async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   // A save without a name gets one of its number.
   const std::string name = request.path.value_or(base::concat("step-", request.seq_id.value_or(0)));
   auto record = record_of(call, *run, CheckpointType::training, name, request.ttl_seconds);
@@ -233,7 +232,6 @@ async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request
 
 async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_for_sampler",
                                   .payload_hash = call.payload_hash,
@@ -272,7 +270,6 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
 
 async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_external",
                                   .payload_hash = call.payload_hash,
@@ -360,7 +357,6 @@ Result<LoadSource> source_of(const Service& service,
 /// Into a model that is there.
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "load_weights",
                                   .payload_hash = call.payload_hash,
