@@ -46,6 +46,23 @@ constexpr std::array kFormats = {
     FormatRow{"qwen3_8_medium_reasoning", variant<make_qwen3_8, Qwen38::medium>},
     FormatRow{"qwen3_8_low_reasoning", variant<make_qwen3_8, Qwen38::low>},
     FormatRow{"qwen3_8_disable_thinking", variant<make_qwen3_8, Qwen38::no_thinking>},
+    FormatRow{"kimi_k2", variant<make_kimi, Kimi::k2>},
+    FormatRow{"kimi_k25", variant<make_kimi, Kimi::k25>},
+    FormatRow{"kimi_k25_disable_thinking", variant<make_kimi, Kimi::k25_no_thinking>},
+    FormatRow{"kimi_k26", variant<make_kimi, Kimi::k25>},
+    FormatRow{"kimi_k26_disable_thinking", variant<make_kimi, Kimi::k25_no_thinking>},
+    FormatRow{"kimi_k26_preserve_thinking", variant<make_kimi, Kimi::k26_keeps_thinking>},
+    FormatRow{"nemotron3", variant<make_nemotron3, Nemotron3::thinking, false>},
+    FormatRow{"nemotron3_low_thinking", variant<make_nemotron3, Nemotron3::low, false>},
+    FormatRow{"nemotron3_disable_thinking", variant<make_nemotron3, Nemotron3::no_thinking, false>},
+    FormatRow{"nemotron3_preserve_thinking",
+              variant<make_nemotron3, Nemotron3::keeps_thinking, false>},
+    FormatRow{"nemotron3_ultra", variant<make_nemotron3, Nemotron3::thinking, true>},
+    FormatRow{"nemotron3_ultra_disable_thinking",
+              variant<make_nemotron3, Nemotron3::no_thinking, true>},
+    FormatRow{"nemotron3_ultra_medium_thinking", variant<make_nemotron3, Nemotron3::medium, true>},
+    FormatRow{"nemotron3_ultra_preserve_thinking",
+              variant<make_nemotron3, Nemotron3::keeps_thinking, true>},
 };
 
 /// Models that share their renderers; the recommended one first. Names are separated by spaces.
