@@ -46,6 +46,19 @@ constexpr std::array kFormats = {
     FormatRow{"qwen3_8_medium_reasoning", variant<make_qwen3_8, Qwen38::medium>},
     FormatRow{"qwen3_8_low_reasoning", variant<make_qwen3_8, Qwen38::low>},
     FormatRow{"qwen3_8_disable_thinking", variant<make_qwen3_8, Qwen38::no_thinking>},
+    FormatRow{"deepseekv3", variant<make_deepseek_v3, DeepSeekV3::no_thinking>},
+    FormatRow{"deepseekv3_disable_thinking", variant<make_deepseek_v3, DeepSeekV3::no_thinking>},
+    FormatRow{"deepseekv3_thinking", variant<make_deepseek_v3, DeepSeekV3::thinking>},
+    FormatRow{"deepseekv4_1", variant<make_deepseek_v4_1, DeepSeekV41::high>},
+    FormatRow{"deepseekv4_1_low_reasoning", variant<make_deepseek_v4_1, DeepSeekV41::low>},
+    FormatRow{"deepseekv4_1_max_reasoning", variant<make_deepseek_v4_1, DeepSeekV41::max>},
+    FormatRow{"deepseekv4_1_disable_thinking",
+              variant<make_deepseek_v4_1, DeepSeekV41::no_thinking>},
+    FormatRow{"deepseekv4_1_preserve_thinking",
+              variant<make_deepseek_v4_1, DeepSeekV41::keeps_thinking>},
+    FormatRow{"glm5_3_max_reasoning", variant<make_glm5_3, Glm53::max>},
+    FormatRow{"glm5_3_low_reasoning", variant<make_glm5_3, Glm53::low>},
+    FormatRow{"glm5_3_high_reasoning", variant<make_glm5_3, Glm53::high>},
 };
 
 /// Models that share their renderers; the recommended one first. Names are separated by spaces.
