@@ -110,8 +110,13 @@ class ChatFormat {
   [[nodiscard]] virtual bool disables_thinking() const { return false; }
   /// What every conversation begins with.
   [[nodiscard]] virtual std::vector<ModelInputChunk> begin() const { return {}; }
-  /// Messages as they are rendered. Doing it twice changes nothing.
+  /// Messages as they are rendered. Doing it twice changes nothing, unless `first_messages` is
+  /// replaced, too.
   [[nodiscard]] virtual Result<PreparedMessages> prepare(std::vector<Message> messages) const;
+  /// The first `count` messages of a prepared conversation, as if there were no others. Default:
+  /// prepares them again.
+  [[nodiscard]] virtual Result<PreparedMessages> first_messages(
+      const PreparedMessages& conversation, std::size_t count) const;
   /// The first message of the last turn of the assistant. Default: the one after the last "user".
   [[nodiscard]] virtual std::size_t turn_start(std::span<const Message> messages) const;
   /// What the model is given so that it goes on as `role`. Default: the header of such a message

@@ -173,6 +173,11 @@ Result<PreparedMessages> ChatFormat::prepare(std::vector<Message> messages) cons
   return PreparedMessages{.messages = std::move(messages)};
 }
 
+Result<PreparedMessages> ChatFormat::first_messages(const PreparedMessages& conversation,
+                                                    std::size_t count) const {
+  return prepare(first(conversation, count).messages);
+}
+
 std::size_t ChatFormat::turn_start(std::span<const Message> messages) const {
   const auto last_user = last_user_of(messages);
   return last_user ? *last_user + 1 : 0;
@@ -279,7 +284,7 @@ Result<std::vector<SupervisedExample>> ChatFormat::split(const PreparedMessages&
   std::vector<SupervisedExample> out;
   for (std::size_t i = begin; i < messages.size(); ++i) {
     if (!is_assistant(messages[i])) continue;
-    TINKER_TRY(auto part, prepare(first(conversation, i + 1).messages));
+    TINKER_TRY(const auto part, first_messages(conversation, i + 1));
     TINKER_TRY(auto example, supervised(part, TrainOnWhat::last_assistant_message));
     out.push_back(std::move(example));
   }

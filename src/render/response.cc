@@ -107,6 +107,15 @@ std::optional<Block> find_block(std::string_view text,
                .inside = text.substr(inside, end - inside)};
 }
 
+std::size_t word_size(std::string_view text, std::string_view marks) {
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < text.size(); size = at) {
+    const bool is_mark = marks.find(text[at]) != std::string_view::npos;
+    if (!jinja::is_word(jinja::next_code_point(text, at)) && !is_mark) break;
+  }
+  return size;
+}
+
 void add_call(Message& message, ParsedCall call) {
   if (auto* unparsed = std::get_if<UnparsedToolCall>(&call)) {
     message.unparsed_tool_calls.push_back(std::move(*unparsed));

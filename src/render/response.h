@@ -44,6 +44,9 @@ std::optional<Block> find_block(std::string_view text,
                                 std::string_view close,
                                 std::size_t from = 0);
 
+/// How many bytes of `text` at its beginning are letters, digits, "_", or one of `marks`.
+std::size_t word_size(std::string_view text, std::string_view marks = {});
+
 using ParsedCall = std::variant<ToolCall, UnparsedToolCall>;
 void add_call(Message& message, ParsedCall call);
 
