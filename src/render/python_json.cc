@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/strings.h"
-#include "wire/json.h"
+#include "render/json_reader.h"
 
 namespace tinker::render {
 
@@ -16,7 +16,7 @@ jinja::Value to_value(const Json& json) {
         if constexpr (std::is_same_v<T, std::nullptr_t>) {
           return {};
         } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-          return static_cast<double>(value);
+          return jinja::Value::large_integer(static_cast<double>(value), base::concat(value));
         } else if constexpr (std::is_same_v<T, Json::Array>) {
           jinja::List out;
           out.reserve(value.size());
@@ -34,9 +34,9 @@ jinja::Value to_value(const Json& json) {
 }
 
 Result<jinja::Value> load_json(std::string_view text) {
-  auto json = wire::decode_json<Json>(text);
-  if (json.ok()) return to_value(*json);
-  return Error::invalid_argument(base::concat("Invalid JSON: ", json.error().message));
+  auto value = read_python_json(text);
+  if (value.ok()) return value;
+  return Error::invalid_argument(base::concat("Invalid JSON: ", value.error().message));
 }
 
 Result<std::string> dump_json(const jinja::Value& value, const jinja::JsonStyle& style) {
