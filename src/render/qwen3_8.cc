@@ -54,13 +54,6 @@ class Qwen38Format final : public Qwen35Format {
     return PreparedMessages{.messages = std::move(messages)};
   }
 
-  [[nodiscard]] Result<std::vector<Message>> declare_tools(
-      std::span<const ToolSpec> tools, std::string_view system_prompt) const override {
-    TINKER_TRY(auto messages, Qwen35Format::declare_tools(tools, system_prompt));
-    TINKER_TRY(auto prepared, prepare(std::move(messages)));
-    return std::move(prepared.messages);
-  }
-
  protected:
   [[nodiscard]] bool drops_thinking(const Message& /*message*/,
                                     const MessagePlace& /*place*/) const override {
