@@ -46,6 +46,10 @@ constexpr std::array kFormats = {
     FormatRow{"qwen3_8_medium_reasoning", variant<make_qwen3_8, Qwen38::medium>},
     FormatRow{"qwen3_8_low_reasoning", variant<make_qwen3_8, Qwen38::low>},
     FormatRow{"qwen3_8_disable_thinking", variant<make_qwen3_8, Qwen38::no_thinking>},
+    FormatRow{"gpt_oss_no_sysprompt", gpt_oss<GptOss::no_system_prompt>},
+    FormatRow{"gpt_oss_low_reasoning", gpt_oss<GptOss::low>},
+    FormatRow{"gpt_oss_medium_reasoning", gpt_oss<GptOss::medium>},
+    FormatRow{"gpt_oss_high_reasoning", gpt_oss<GptOss::high>},
 };
 
 /// Models that share their renderers; the recommended one first. Names are separated by spaces.
