@@ -50,6 +50,7 @@ constexpr std::array kFormats = {
     FormatRow{"gpt_oss_low_reasoning", gpt_oss<GptOss::low>},
     FormatRow{"gpt_oss_medium_reasoning", gpt_oss<GptOss::medium>},
     FormatRow{"gpt_oss_high_reasoning", gpt_oss<GptOss::high>},
+    FormatRow{"tml_v0", make_tml_v0},
 };
 
 /// Models that share their renderers; the recommended one first. Names are separated by spaces.
