@@ -65,6 +65,18 @@ void trim_back(std::span<ContentPart*> parts) {
   }
 }
 
+/// Takes white space off the reasoning, up to the text that follows it.
+void trim_thinking(std::span<ContentPart> parts) {
+  bool has_seen_thinking = false;
+  for (auto& part : parts) {
+    auto* const thinking = std::get_if<ThinkingPart>(&part);
+    if (!thinking && has_seen_thinking) return;
+    if (!thinking) continue;
+    thinking->thinking = std::string(jinja::trim(thinking->thinking));
+    has_seen_thinking = true;
+  }
+}
+
 bool is_tool(const Message* message) {
   return message != nullptr && message->role == "tool";
 }
@@ -119,9 +131,9 @@ std::string Qwen35Format::end(const Message& message, const MessagePlace& place)
 std::pair<std::string, std::string> Qwen35Format::split_header(std::string header,
                                                                const Message& message,
                                                                const MessagePlace& place) const {
-  if (message.role != "assistant" || !place.is_last) return {std::move(header), {}};
+  if (message.role != "assistant" || !place.is_last) return {std::move(header), std::string()};
   auto given = base::concat(im_header(place, message.role), suffix_end());
-  if (!header.starts_with(given)) return {std::move(header), {}};
+  if (!header.starts_with(given)) return {std::move(header), std::string()};
   return {given, header.substr(given.size())};
 }
 
@@ -135,7 +147,6 @@ Qwen35Format::CallSeams Qwen35Format::call_seams(const Message& message) const {
 }
 
 Result<std::string> Qwen35Format::calls_text(const Message& message) const {
-  if (message.tool_calls->empty()) return std::string();
   const auto seams = call_seams(message);
   std::string out(seams.before);
   bool is_first = true;
@@ -160,27 +171,13 @@ Result<std::string> Qwen35Format::calls_text(const Message& message) const {
   return out;
 }
 
-std::size_t Qwen35Format::newlines_after_thinking(std::string_view text) const {
-  return text.starts_with("\n\n") ? 2 : 0;
-}
-
 Result<ParsedResponse> Qwen35Format::parse(std::span<const std::int32_t> tokens) const {
   const auto prefix = encode("<think>\n").tokens;
   const auto whole = with_prefix(tokens, prefix, token(kThinkEnd));
   TINKER_TRY(auto out, parse_qwen3(tokenizer(), whole, token(kImEnd), true));
   if (out.termination == ParseTermination::malformed) return out;
   if (auto* parts = std::get_if<std::vector<ContentPart>>(&out.message.content)) {
-    bool follows_thinking = false;
-    bool is_done = false;
-    for (auto& part : *parts) {
-      if (auto* thinking = std::get_if<ThinkingPart>(&part)) {
-        thinking->thinking = std::string(jinja::trim(thinking->thinking));
-        follows_thinking = true;
-      } else if (auto* text = std::get_if<TextPart>(&part); text && follows_thinking && !is_done) {
-        text->text.erase(0, newlines_after_thinking(text->text));
-        is_done = true;
-      }
-    }
+    trim_thinking(*parts);
   }
   std::vector<UnparsedToolCall> kept;
   for (auto& call : std::exchange(out.message.unparsed_tool_calls, {})) {

@@ -54,8 +54,6 @@ class Qwen35Format : public QwenVlFormat {
     std::string_view after = {};
   };
   [[nodiscard]] virtual CallSeams call_seams(const Message& message) const;
-  /// Changes of the parsed thinking and of the text behind it.
-  [[nodiscard]] virtual std::size_t newlines_after_thinking(std::string_view text) const;
 
  private:
   std::string_view opening_;

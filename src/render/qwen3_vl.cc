@@ -72,7 +72,7 @@ std::string QwenVlFormat::end(const Message& /*message*/, const MessagePlace& /*
 std::pair<std::string, std::string> QwenVlFormat::split_header(std::string header,
                                                                const Message& /*message*/,
                                                                const MessagePlace& /*place*/) const {
-  return {std::move(header), {}};
+  return {std::move(header), std::string()};
 }
 
 Result<QwenVlFormat::Content> QwenVlFormat::content_of(const Message& message,

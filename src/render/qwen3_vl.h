@@ -17,7 +17,7 @@ class QwenVlFormat : public ChatFormat {
   using ChatFormat::ChatFormat;
 
   [[nodiscard]] Stop stop() const override { return std::vector{token(kImEnd)}; }
-  [[nodiscard]] Result<RenderedMessage> render(const Message& message,
+  [[nodiscard]] Result<RenderedMessage> render(const Message& given,
                                                const MessagePlace& place) const override;
   [[nodiscard]] Result<std::vector<ModelInputChunk>> suffix(
       const std::string& role, const MessagePlace& place) const override;

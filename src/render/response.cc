@@ -12,7 +12,7 @@ namespace tinker::render {
 
 namespace {
 
-constexpr std::size_t kMaxQuoted = 16384;
+constexpr std::size_t kMaxQuoted = 16384;  // characters
 constexpr std::string_view kThink = "<think>";
 constexpr std::string_view kThinkEnd = "</think>";
 constexpr std::string_view kCall = "<tool_call>";
@@ -27,32 +27,29 @@ std::size_t count_of(std::string_view text, std::string_view mark) {
   return count;
 }
 
-/// Whichever comes first.
-std::optional<Block> first_of(std::optional<Block> one, std::optional<Block> other) {
-  if (!one || (other && other->begin < one->begin)) return other;
-  return one;
-}
-
 void read(Message& message, bool has_calls) {
   const std::string text = std::get<std::string>(std::move(message.content));
-  const auto next = [&](std::size_t from) {
-    auto found = find_block(text, kThink, kThinkEnd, from);
-    return has_calls ? first_of(std::move(found), find_block(text, kCall, kCallEnd, from)) : found;
-  };
+  // Each is found anew only once it has been passed: a mark that is missing is looked for once.
+  auto thinking = find_block(text, kThink, kThinkEnd);
+  auto call = has_calls ? find_block(text, kCall, kCallEnd) : std::nullopt;
   std::vector<ContentPart> parts;
   const auto add_text = [&](std::size_t begin, std::size_t end) {
     if (begin < end) parts.emplace_back(TextPart{text.substr(begin, end - begin)});
   };
   std::size_t at = 0;
-  for (auto block = next(0); block; block = next(at)) {
-    add_text(at, block->begin);
-    if (text.compare(block->begin, kThink.size(), kThink) == 0) {
-      if (!block->inside.empty()) parts.emplace_back(ThinkingPart{std::string(block->inside)});
-    } else {
-      const auto raw = std::string_view(text).substr(block->begin, block->end - block->begin);
-      add_call(message, parse_json_call(block->inside, raw));
+  while (thinking || call) {
+    const bool is_call = !thinking || (call && call->begin < thinking->begin);
+    const Block block = is_call ? *call : *thinking;
+    add_text(at, block.begin);
+    if (is_call) {
+      const auto raw = std::string_view(text).substr(block.begin, block.end - block.begin);
+      add_call(message, parse_json_call(block.inside, raw));
+    } else if (!block.inside.empty()) {
+      parts.emplace_back(ThinkingPart{std::string(block.inside)});
     }
-    at = block->end;
+    at = block.end;
+    if (thinking && thinking->begin < at) thinking = find_block(text, kThink, kThinkEnd, at);
+    if (call && call->begin < at) call = find_block(text, kCall, kCallEnd, at);
   }
   add_text(at, text.size());
   message.content = std::move(parts);
@@ -150,7 +147,7 @@ void read_blocks(Message& message) {
 }
 
 std::string quoted(std::string_view text) {
-  return std::string(text.substr(0, kMaxQuoted));
+  return std::string(text.substr(0, jinja::offset_of(text, kMaxQuoted)));
 }
 
 bool note_dangling(Message& message,

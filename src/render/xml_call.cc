@@ -44,11 +44,13 @@ struct Parameter {
 std::optional<Parameter> next_parameter(std::string_view body, std::size_t from) {
   constexpr std::string_view kOpen = "<parameter=";
   constexpr std::string_view kClose = "</parameter>";
-  for (auto at = body.find(kOpen, from); at != std::string_view::npos;
-       at = body.find(kOpen, at + 1)) {
+  for (auto at = body.find(kOpen, from); at != std::string_view::npos;) {
     std::string_view rest = body.substr(at + kOpen.size());
     const auto name = take_name(rest);
-    if (!name) continue;
+    if (!name) {  // whatever begins before the end of the line is no name, either
+      at = body.find(kOpen, body.find_first_of(">\n", at + kOpen.size()));
+      continue;
+    }
     const auto close = rest.find(kClose);
     if (close == std::string_view::npos) return std::nullopt;
     return Parameter{.begin = at,
