@@ -70,8 +70,9 @@ class Qwen3Format final : public ChatFormat {
 
   [[nodiscard]] Result<std::vector<ModelInputChunk>> suffix(
       const std::string& role, const MessagePlace& place) const override {
-    const std::string_view closed = disables_thinking() ? kEmptyThinking : "";
-    return std::vector<ModelInputChunk>{encode(base::concat(im_header(place, role), closed))};
+    if (!disables_thinking()) return ChatFormat::suffix(role, place);
+    const auto closed = base::concat(im_header(place, role), kEmptyThinking);
+    return std::vector<ModelInputChunk>{encode(closed)};
   }
 
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {

@@ -141,6 +141,7 @@ Result<RenderedMessage> QwenVlFormat::render(const Message& given,
 
 Result<std::vector<ModelInputChunk>> QwenVlFormat::suffix(const std::string& role,
                                                           const MessagePlace& place) const {
+  if (suffix_end().empty()) return ChatFormat::suffix(role, place);
   return std::vector<ModelInputChunk>{encode(base::concat(im_header(place, role), suffix_end()))};
 }
 

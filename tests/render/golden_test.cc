@@ -64,6 +64,7 @@ class Comparison {
     compare_declaration();
     if (messages_.empty()) return;
     compare_prompt();
+    compare_other_prompts();
     for_each_mode("supervised", [this](TrainOnWhat mode, JsonView expected) {
       compare_supervised(mode, expected);
     });
@@ -197,6 +198,23 @@ class Comparison {
     if (is_refused(entry_, "prompt", "generation_prompt_error", prompt) || !prompt.ok()) return;
     prompt_ = prompt->to_tokens().value();
     compare_tokens("prompt", prompt_, tokens_of(*expected));
+  }
+
+  /// Prompts for other roles, and with words put into the model's mouth: {role, prefill, tokens}.
+  void compare_other_prompts() const {
+    const auto list = entry_.member("prompts");
+    if (!list) return;
+    list->for_each_element([this](JsonView expected) {
+      const auto role = text_of(expected, "role");
+      const auto prefill = text_of(expected, "prefill");
+      const auto what = concat("prompt of ", role, " with '", prefill, "'");
+      const auto prompt = renderer_.build_generation_prompt(messages_, role, prefill);
+      if (!is_refused(expected, what, "error", prompt) && prompt.ok()) {
+        const auto tokens = tokens_of(expected.member("tokens").value());
+        compare_tokens(what, prompt->to_tokens().value(), tokens);
+      }
+      return true;
+    });
   }
 
   void for_each_mode(std::string_view member,
