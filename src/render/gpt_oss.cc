@@ -82,6 +82,16 @@ struct HarmonyMessage {
   std::string_view raw = {};
 };
 
+/// Where a body ends that begins at `at`, and where the mark behind it ends.
+std::pair<std::size_t, std::size_t> find_end(std::string_view text, std::size_t at) {
+  for (at = text.find("<|", at); at != std::string_view::npos; at = text.find("<|", at + 1)) {
+    for (const auto mark : {kEnd, kCall, kReturn}) {
+      if (text.substr(at).starts_with(mark)) return {at, at + mark.size()};
+    }
+  }
+  return {text.size(), text.size()};
+}
+
 /// The first message from `at` on, which moves behind it.
 std::optional<HarmonyMessage> next_message(std::string_view text, std::size_t& at) {
   const auto mark = text.find(kMessage, at);
@@ -89,14 +99,8 @@ std::optional<HarmonyMessage> next_message(std::string_view text, std::size_t& a
   const auto start = text.substr(at, mark - at).rfind(kStart);
   const auto begin = start == std::string_view::npos ? at : at + start;
   const auto body = mark + kMessage.size();
-  auto body_end = text.size();
-  at = body_end;
-  for (const auto end : {kEnd, kCall, kReturn}) {
-    const auto found = text.find(end, body);
-    if (found >= body_end) continue;
-    body_end = found;
-    at = found + end.size();
-  }
+  const auto [body_end, end] = find_end(text, body);
+  at = end;
   return HarmonyMessage{.header = text.substr(begin, mark - begin),
                         .body = text.substr(body, body_end - body),
                         .raw = text.substr(begin, at - begin)};
