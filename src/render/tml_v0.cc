@@ -32,6 +32,7 @@ constexpr std::string_view kThinking = "<|content_thinking|>";
 constexpr std::string_view kToolError = "<|content_tool_error|>";
 constexpr std::string_view kDeclaration = "<|content_xml|>";
 constexpr std::string_view kInvoke = "<|content_invoke_tool_json|>";
+constexpr std::string_view kRawInvoke = "<|content_invoke_tool_text|>";
 
 struct Author {
   std::string_view role;
@@ -42,13 +43,10 @@ constexpr std::array kAuthors = {Author{"system", kSystem},
                                  Author{"assistant", kModel},
                                  Author{"tool", "<|message_tool|>"}};
 
-/// "0.9": with two digits at most, halves to even as Python rounds.
+/// "0.9": thousandths, then hundredths, each with halves to even, in the official arithmetic.
 std::string effort_text(double effort) {
-  const auto thousandths = static_cast<int>(std::nearbyint(effort * 1000));
-  int hundredths = thousandths / 10;
-  const int rest = thousandths % 10;
-  if (rest > 5 || (rest == 5 && hundredths % 2 == 1)) ++hundredths;
-  return concat(hundredths / 100.0);
+  const double thousandths = std::nearbyint(effort * 1000);
+  return concat(std::nearbyint(thousandths / 1000 * 100) / 100);
 }
 
 bool is_declaration(const Message& message) {
@@ -110,7 +108,7 @@ std::optional<Message> read_message(const std::vector<Frame>& frames) {
       if (!call) return std::nullopt;
       call->id = concat("functions.", call->name, ":", calls++);
       add_call(out, *std::move(call));
-    } else {
+    } else if (frame.kind != kRawInvoke) {
       return std::nullopt;
     }
   }
@@ -347,6 +345,11 @@ Result<ParsedResponse> TmlV0Format::parse(std::span<const std::int32_t> tokens) 
   if (!message) {
     return EndedText{.text = tokenizer().decode(tokens), .termination = ParseTermination::malformed}
         .as_is();
+  }
+  if (std::ranges::find(frames->list, kRawInvoke, &Frame::kind) != frames->list.end()) {
+    return Error::invalid_argument(
+        "a response calls a tool with a text instead of arguments, for which messages have no "
+        "place");
   }
   return ParsedResponse{.message = *std::move(message),
                         .termination = frames->has_end ? ParseTermination::stop_sequence
