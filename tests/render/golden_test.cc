@@ -52,6 +52,13 @@ std::optional<std::chrono::year_month_day> date_of(JsonView entry) {
   return std::chrono::year(number(0, 4)) / number(5, 2) / number(8, 2);
 }
 
+RendererOptions options_of(JsonView entry, const Tokenizer& tokenizer) {
+  RendererOptions out = {.date = date_of(entry),
+                         .eos_token = eos_token_of(text_of(entry, "tokenizer"), tokenizer)};
+  if (const auto effort = entry.member("effort")) out.effort = effort->number();
+  return out;
+}
+
 /// One entry, and the renderer it is about.
 class Comparison {
  public:
@@ -110,7 +117,7 @@ class Comparison {
     if (expects_error && result.ok()) {
       fail(what, concat("is accepted; the cookbook says: ", text_of(holder, member)));
     } else if (!expects_error && !result.ok()) {
-      fail(what, concat("is refused: ", result.error().message));
+      fail(what, concat("is refused: ", result.error().to_string()));
     }
     return expects_error;
   }
@@ -135,7 +142,7 @@ class Comparison {
         return true;
       }
       is_read = false;
-      if (!entry_.member("error")) fail("messages", message.error().message);
+      if (!entry_.member("error")) fail("messages", message.error().to_string());
       return false;
     });
     if (is_read && entry_.member("error")) {
@@ -252,7 +259,7 @@ class Comparison {
       is_refused(expected, what, "error", examples);
       return;
     }
-    if (!examples.ok()) return fail(what, concat("is refused: ", examples.error().message));
+    if (!examples.ok()) return fail(what, concat("is refused: ", examples.error().to_string()));
     std::vector<JsonView> wanted;
     expected.for_each_element([&wanted](JsonView example) {
       wanted.push_back(example);
@@ -397,10 +404,9 @@ std::size_t compare_all(const std::vector<GoldenFile>& files,
         missing.insert(model);
         continue;
       }
-      const auto renderer = Renderer::create(
-          name, *tokenizer, {.date = date_of(entry), .eos_token = eos_token_of(model, *tokenizer)});
+      const auto renderer = Renderer::create(name, *tokenizer, options_of(entry, *tokenizer));
       if (!renderer.ok()) {
-        ADD_FAILURE() << renderer.error().message;
+        ADD_FAILURE() << renderer.error().to_string();
         continue;
       }
       const std::string text = text_of(entry, "text");
