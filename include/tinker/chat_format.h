@@ -18,13 +18,13 @@ namespace tinker {
 
 /// Which tokens of a conversation are trained on.
 enum class TrainOnWhat {
-  last_assistant_message,       ///< The very last message, if it is the assistant's.
-  last_assistant_turn,          ///< All messages of the assistant after the last one of the user.
-  all_assistant_messages,       ///< All messages of the assistant.
-  all_messages,                 ///< All messages without their headers.
-  all_tokens,                   ///< Headers, too.
-  all_user_and_system_messages, ///< What the model is given.
-  customized,                   ///< Messages whose `trainable` is true; each must say.
+  last_assistant_message,        ///< The very last message, if it is the assistant's.
+  last_assistant_turn,           ///< All messages of the assistant after the last one of the user.
+  all_assistant_messages,        ///< All messages of the assistant.
+  all_messages,                  ///< All messages without their headers.
+  all_tokens,                    ///< Headers, too.
+  all_user_and_system_messages,  ///< What the model is given.
+  customized,                    ///< Messages whose `trainable` is true; each must say.
 };
 /// As the cookbook spells it: "last_assistant_message".
 std::string_view to_string(TrainOnWhat mode) noexcept;

@@ -71,13 +71,11 @@ class Renderer {
   /// The whole conversation with weights. Where the extension property is missing, earlier turns
   /// are not written as the model wrote them; see `build_supervised_examples`.
   [[nodiscard]] Result<SupervisedExample> build_supervised_example(
-      std::vector<Message> messages,
-      TrainOnWhat mode = TrainOnWhat::last_assistant_message) const;
+      std::vector<Message> messages, TrainOnWhat mode = TrainOnWhat::last_assistant_message) const;
   /// The same as several examples where the format rewrites earlier turns: each turn of the
   /// assistant as it was when it was written.
   [[nodiscard]] Result<std::vector<SupervisedExample>> build_supervised_examples(
-      std::vector<Message> messages,
-      TrainOnWhat mode = TrainOnWhat::last_assistant_turn) const;
+      std::vector<Message> messages, TrainOnWhat mode = TrainOnWhat::last_assistant_turn) const;
   [[nodiscard]] Result<ParsedResponse> parse_response(std::span<const std::int32_t> tokens) const;
   /// Messages to begin a conversation with: a system prompt, and what tells the model of tools.
   [[nodiscard]] Result<std::vector<Message>> create_conversation_prefix_with_tools(

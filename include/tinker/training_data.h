@@ -113,7 +113,6 @@ struct DataPosition {
   friend bool operator==(const DataPosition&, const DataPosition&) = default;
 };
 
-
 /// The rows of a file in a random order, another one for each epoch. The same seed gives the same
 /// orders on every machine.
 ///

@@ -58,8 +58,8 @@ Result<ImagePart> read_image(const std::string& url) {
   }
   auto bytes = wire::from_base64(std::string_view(url).substr(comma + kBase64.size()));
   if (!bytes) return Error::invalid_argument("the data URL of an image is no base64");
-  return ImagePart{{.data = *std::move(bytes),
-                    .format = is_png ? ImageFormat::png : ImageFormat::jpeg}};
+  return ImagePart{
+      {.data = *std::move(bytes), .format = is_png ? ImageFormat::png : ImageFormat::jpeg}};
 }
 
 std::string image_url(const ImageChunk& image) {
@@ -90,10 +90,8 @@ Result<ContentPart> read_part(const Json& json) {
     TINKER_TRY(auto image, read_image(url));
     return ContentPart(std::move(image));
   }
-  return Error::invalid_argument(
-      concat("expected a part of type 'text', 'thinking', 'image' or 'image_url', found '",
-             type,
-             "'"));
+  return Error::invalid_argument(concat(
+      "expected a part of type 'text', 'thinking', 'image' or 'image_url', found '", type, "'"));
 }
 
 Result<Content> read_content(const Json& json) {
@@ -200,7 +198,9 @@ Json call_json(const ToolCall& call, Json arguments) {
   };
 }
 
-void add_optional(Json::Object& out, std::string_view name, const std::optional<std::string>& text) {
+void add_optional(Json::Object& out,
+                  std::string_view name,
+                  const std::optional<std::string>& text) {
   if (text) out.emplace_back(name, *text);
 }
 

@@ -93,7 +93,9 @@ Result<void> check_trainable(const std::vector<Message>& messages, TrainOnWhat m
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].trainable.has_value() == is_custom) continue;
     return Error::invalid_argument(
-        base::concat("messages[", i, "].trainable is ",
+        base::concat("messages[",
+                     i,
+                     "].trainable is ",
                      is_custom ? "missing: the mode 'customized' needs it in every message"
                                : "given, but only the mode 'customized' looks at it"));
   }
@@ -252,7 +254,9 @@ Result<SupervisedExample> ChatFormat::supervised(const PreparedMessages& convers
     std::fill_n(example.weights.begin(), given.size(), 0.0F);
   } else if (disables_thinking()) {
     return Error::invalid_argument(
-        base::concat("messages[", boundary, "] does not go on where its prompt ends: this renderer "
+        base::concat("messages[",
+                     boundary,
+                     "] does not go on where its prompt ends: this renderer "
                      "turns thinking off, and the message has reasoning, or none of the frame that "
                      "the prompt closes"));
   }

@@ -12,7 +12,8 @@ namespace {
 using base::concat;
 
 /// Messages, or a text that somebody of the role says.
-Result<std::vector<Message>> messages_of(const Json& json, std::string_view member,
+Result<std::vector<Message>> messages_of(const Json& json,
+                                         std::string_view member,
                                          std::string_view role) {
   const Json* value = json.find(member);
   if (!value) return Error::invalid_argument(concat("'", member, "' is missing"));
@@ -111,10 +112,10 @@ Result<std::vector<Datum>> data_of(const TextRow& row,
                                    const RenderOptions& options) {
   auto tokens = renderer.tokenizer().encode(row.text);
   std::vector<float> weights(tokens.size(), 1.0F);
-  TINKER_TRY(auto datum,
-             to_datum({.input = ModelInput::from_tokens(std::move(tokens)),
-                       .weights = std::move(weights)},
-                      options.datum));
+  TINKER_TRY(
+      auto datum,
+      to_datum({.input = ModelInput::from_tokens(std::move(tokens)), .weights = std::move(weights)},
+               options.datum));
   return std::vector<Datum>{std::move(datum)};
 }
 
@@ -149,8 +150,7 @@ Result<std::vector<Datum>> to_data(const DataRow& row,
     return data_of(*preference, renderer, options);
   }
   if (const auto* text = std::get_if<TextRow>(&row)) return data_of(*text, renderer, options);
-  TINKER_TRY(auto messages,
-             with_tools(std::get<ConversationRow>(row).conversation, renderer));
+  TINKER_TRY(auto messages, with_tools(std::get<ConversationRow>(row).conversation, renderer));
   const auto mode = options.train_on.value_or(TrainOnWhat::all_assistant_messages);
   return data_of(std::move(messages), renderer, mode, options);
 }

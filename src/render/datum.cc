@@ -94,9 +94,9 @@ Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options) {
       for (float& weight : weights) weight /= sum;
     }
   }
-  return Datum{.model_input = std::move(input),
-               .loss_fn_inputs = {{"target_tokens", std::move(targets)},
-                                  {"weights", std::move(weights)}}};
+  return Datum{
+      .model_input = std::move(input),
+      .loss_fn_inputs = {{"target_tokens", std::move(targets)}, {"weights", std::move(weights)}}};
 }
 
 void DataStatistics::add(const Datum& datum) {
@@ -128,9 +128,8 @@ Result<std::vector<Datum>> pack(std::vector<Datum> data, std::size_t max_length)
     }
     const auto& own = weights_of(data[i]);
     if (own.size() > max_length) {
-      return Error::invalid_argument(
-          concat("data[", i, "] has ", own.size(), " tokens, more than the ", max_length,
-                 " that fit"));
+      return Error::invalid_argument(concat(
+          "data[", i, "] has ", own.size(), " tokens, more than the ", max_length, " that fit"));
     }
     if (weights.size() + own.size() > max_length) flush();
     const auto& tokens = given->second.ints();

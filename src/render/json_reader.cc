@@ -196,7 +196,7 @@ Result<char32_t> Reader::read_hex() {
   const char* const end = digits.data() + digits.size();
   const auto [stop, code] = std::from_chars(digits.data(), end, point, 16);
   if (code != std::errc() || stop != end || digits.size() < kDigits) {
-    return error("Invalid \\uXXXX escape", at_);
+    return error("Invalid \\uXXXX escape", at_ - 1);
   }
   at_ += kDigits;
   return char32_t(point);

@@ -25,9 +25,9 @@ class Llama3 final : public ChatFormat {
   [[nodiscard]] Result<RenderedMessage> render(const Message& message,
                                                const MessagePlace& /*place*/) const override {
     TINKER_TRY(const auto text, plain_text(message));
-    const auto header =
-        base::concat("<|start_header_id|>", message.role, "<|end_header_id|>\n\n");
-    return RenderedMessage{.header = {encode(header)}, .output = {encode(text + std::string(kEnd))}};
+    const auto header = base::concat("<|start_header_id|>", message.role, "<|end_header_id|>\n\n");
+    return RenderedMessage{.header = {encode(header)},
+                           .output = {encode(text + std::string(kEnd))}};
   }
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     TINKER_TRY(const auto ended, text_before(tokenizer(), tokens, token(kEnd)));

@@ -19,6 +19,10 @@ std::string_view without_leading_newlines(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of('\n'), text.size()));
 }
 
+bool is_empty(const Content& content) {
+  return std::visit([](const auto& text_or_parts) { return text_or_parts.empty(); }, content);
+}
+
 /// "<think>\n…\n</think>\n\n"
 std::string framed(std::string_view thinking) {
   thinking = without_leading_newlines(thinking);
@@ -32,14 +36,18 @@ class Qwen3Format final : public ChatFormat {
       : ChatFormat(std::move(tokenizer)), variant_(variant) {}
 
   [[nodiscard]] Stop stop() const override { return std::vector{token(kImEnd)}; }
-  [[nodiscard]] bool has_extension_property() const override {
-    return variant_ == Qwen3::instruct;
-  }
+  [[nodiscard]] bool has_extension_property() const override { return variant_ == Qwen3::instruct; }
   [[nodiscard]] bool disables_thinking() const override { return variant_ == Qwen3::no_thinking; }
 
   [[nodiscard]] Result<RenderedMessage> render(const Message& message,
                                                const MessagePlace& place) const override {
     const bool is_assistant = message.role == "assistant";
+    if (disables_thinking() && is_assistant && place.is_last && !place.last_user &&
+        !is_empty(message.content)) {
+      return Error::invalid_argument(
+          "without a message of the user, the last message of the assistant has no empty frame "
+          "around its reasoning, and the prompt of this renderer has one");
+    }
     const bool has_frame =
         variant_ != Qwen3::instruct && is_assistant && place.last_user && place.is_last;
     TINKER_TRY(std::string text, content(message, is_assistant && !place.is_last, has_frame));
@@ -62,8 +70,9 @@ class Qwen3Format final : public ChatFormat {
 
   [[nodiscard]] Result<std::vector<ModelInputChunk>> suffix(
       const std::string& role, const MessagePlace& place) const override {
-    const std::string_view closed = disables_thinking() ? kEmptyThinking : "";
-    return std::vector<ModelInputChunk>{encode(base::concat(im_header(place, role), closed))};
+    if (!disables_thinking()) return ChatFormat::suffix(role, place);
+    const auto closed = base::concat(im_header(place, role), kEmptyThinking);
+    return std::vector<ModelInputChunk>{encode(closed)};
   }
 
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {

@@ -202,8 +202,7 @@ Result<std::vector<Message>> Qwen35Format::declare_tools(std::span<const ToolSpe
   if (tools.empty()) {
     return std::vector<Message>{{.role = "system", .content = std::string(system_prompt)}};
   }
-  std::string text =
-      "# Tools\n\nYou have access to the following functions:\n\n<tools>\n";
+  std::string text = "# Tools\n\nYou have access to the following functions:\n\n<tools>\n";
   for (const auto& tool : tools) {
     TINKER_TRY(const auto json, dump_json(tool.json(), kAsciiJson));
     text += json + "\n";

@@ -54,13 +54,6 @@ class Qwen38Format final : public Qwen35Format {
     return PreparedMessages{.messages = std::move(messages)};
   }
 
-  [[nodiscard]] Result<std::vector<Message>> declare_tools(
-      std::span<const ToolSpec> tools, std::string_view system_prompt) const override {
-    TINKER_TRY(auto messages, Qwen35Format::declare_tools(tools, system_prompt));
-    TINKER_TRY(auto prepared, prepare(std::move(messages)));
-    return std::move(prepared.messages);
-  }
-
  protected:
   [[nodiscard]] bool drops_thinking(const Message& /*message*/,
                                     const MessagePlace& /*place*/) const override {
@@ -80,10 +73,9 @@ class Qwen38Format final : public Qwen35Format {
  private:
   void prepare_system(Message& message) const {
     auto* parts = std::get_if<std::vector<ContentPart>>(&message.content);
-    const bool has_only_text =
-        !parts || std::ranges::all_of(*parts, [](const ContentPart& part) {
-          return std::holds_alternative<TextPart>(part);
-        });
+    const bool has_only_text = !parts || std::ranges::all_of(*parts, [](const ContentPart& part) {
+      return std::holds_alternative<TextPart>(part);
+    });
     if (!has_only_text) {
       const auto* first = std::get_if<TextPart>(&parts->front());
       if (effort_.empty() || (first && first->text.starts_with(effort_))) return;

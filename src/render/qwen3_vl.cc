@@ -69,9 +69,8 @@ std::string QwenVlFormat::end(const Message& /*message*/, const MessagePlace& /*
   return std::string(kImEnd);
 }
 
-std::pair<std::string, std::string> QwenVlFormat::split_header(std::string header,
-                                                               const Message& /*message*/,
-                                                               const MessagePlace& /*place*/) const {
+std::pair<std::string, std::string> QwenVlFormat::split_header(
+    std::string header, const Message& /*message*/, const MessagePlace& /*place*/) const {
   return {std::move(header), std::string()};
 }
 
@@ -92,10 +91,7 @@ Result<QwenVlFormat::Content> QwenVlFormat::content_of(const Message& message,
     } else if (const auto* text = std::get_if<TextPart>(&part)) {
       add_text(out, text->text);
     } else {
-      add_image(out,
-                std::get<ImagePart>(part).image,
-                ++number,
-                static_cast<std::size_t>(images));
+      add_image(out, std::get<ImagePart>(part).image, ++number, static_cast<std::size_t>(images));
     }
   }
   return out;
@@ -141,6 +137,7 @@ Result<RenderedMessage> QwenVlFormat::render(const Message& given,
 
 Result<std::vector<ModelInputChunk>> QwenVlFormat::suffix(const std::string& role,
                                                           const MessagePlace& place) const {
+  if (suffix_end().empty()) return ChatFormat::suffix(role, place);
   return std::vector<ModelInputChunk>{encode(base::concat(im_header(place, role), suffix_end()))};
 }
 

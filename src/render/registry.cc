@@ -76,6 +76,11 @@ constexpr std::array kFormats = {
     FormatRow{"nemotron3_ultra_medium_thinking", variant<make_nemotron3, Nemotron3::medium, true>},
     FormatRow{"nemotron3_ultra_preserve_thinking",
               variant<make_nemotron3, Nemotron3::keeps_thinking, true>},
+    FormatRow{"gpt_oss_no_sysprompt", gpt_oss<GptOss::no_system_prompt>},
+    FormatRow{"gpt_oss_low_reasoning", gpt_oss<GptOss::low>},
+    FormatRow{"gpt_oss_medium_reasoning", gpt_oss<GptOss::medium>},
+    FormatRow{"gpt_oss_high_reasoning", gpt_oss<GptOss::high>},
+    FormatRow{"tml_v0", make_tml_v0},
 };
 
 /// Models that share their renderers; the recommended one first. Names are separated by spaces.
@@ -88,9 +93,7 @@ struct ModelRow {
 constexpr std::array kModels = {
     ModelRow{"meta-llama", "Llama-3.1-8B-Instruct Llama-3.3-70B-Instruct", "llama3"},
     ModelRow{"meta-llama", "Llama-3.2-1B Llama-3.2-3B Llama-3.1-8B Llama-3.1-70B", "role_colon"},
-    ModelRow{"Qwen",
-             "Qwen3-VL-30B-A3B-Instruct Qwen3-VL-235B-A22B-Instruct",
-             "qwen3_vl_instruct"},
+    ModelRow{"Qwen", "Qwen3-VL-30B-A3B-Instruct Qwen3-VL-235B-A22B-Instruct", "qwen3_vl_instruct"},
     ModelRow{"Qwen",
              "Qwen3-8B-Base Qwen3-30B-A3B-Base Qwen3.5-9B-Base Qwen3.5-35B-A3B-Base",
              "role_colon"},
@@ -112,14 +115,11 @@ constexpr std::array kModels = {
              "DeepSeek-V4.1-Flash DeepSeek-V4.1-Flash-1017",
              "deepseekv4_1 deepseekv4_1_low_reasoning deepseekv4_1_max_reasoning "
              "deepseekv4_1_disable_thinking deepseekv4_1_preserve_thinking"},
-    ModelRow{"openai",
-             "gpt-oss-20b gpt-oss-120b",
-             "gpt_oss_no_sysprompt gpt_oss_medium_reasoning"},
+    ModelRow{"openai", "gpt-oss-20b gpt-oss-120b", "gpt_oss_no_sysprompt gpt_oss_medium_reasoning"},
     ModelRow{"moonshotai", "Kimi-K2-Thinking", "kimi_k2"},
     ModelRow{"moonshotai", "Kimi-K2.5", "kimi_k25 kimi_k25_disable_thinking"},
-    ModelRow{"moonshotai",
-             "Kimi-K2.6",
-             "kimi_k26 kimi_k26_disable_thinking kimi_k26_preserve_thinking"},
+    ModelRow{
+        "moonshotai", "Kimi-K2.6", "kimi_k26 kimi_k26_disable_thinking kimi_k26_preserve_thinking"},
     ModelRow{"zai-org",
              "GLM-5.3 GLM-5.3-Flash",
              "glm5_3_max_reasoning glm5_3_low_reasoning glm5_3_high_reasoning"},

@@ -102,9 +102,8 @@ std::optional<Block> find_block(std::string_view text,
   const auto inside = begin + open.size();
   const auto end = text.find(close, inside);
   if (end == std::string_view::npos) return std::nullopt;
-  return Block{.begin = begin,
-               .end = end + close.size(),
-               .inside = text.substr(inside, end - inside)};
+  return Block{
+      .begin = begin, .end = end + close.size(), .inside = text.substr(inside, end - inside)};
 }
 
 std::size_t word_size(std::string_view text, std::string_view marks) {

@@ -49,7 +49,7 @@ class RoleColon final : public ChatFormat {
     if (content.ends_with("\n\n")) content.remove_suffix(2);
     const bool has_end = end != std::string::npos;
     const bool has_more = has_end && text.find(kDelimiter, end + 1) != std::string::npos;
-    const auto termination = has_eos && !has_end               ? ParseTermination::eos
+    const auto termination = has_eos && !has_end                ? ParseTermination::eos
                              : has_end && !has_eos && !has_more ? ParseTermination::stop_sequence
                                                                 : ParseTermination::malformed;
     return ParsedResponse{.message = {.role = "assistant", .content = std::string(content)},
