@@ -149,10 +149,7 @@ def write_tokenizer_json(folder, vocabulary, merges=None, *, patterns, normalize
     splits = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in patterns]
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     whole = {
-        "added_tokens": [
-            {"id": token, "content": name, "special": last_special is None or token <= last_special, "normalized": False}
-            for name, token in vocabulary.special.items()
-        ],
+        "added_tokens": [added_token(token, name, last_special is None or token <= last_special) for name, token in vocabulary.special.items()],
         "normalizer": normalizer,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*splits, byte_level]},
         "post_processor": begin and begins_with(begin, vocabulary.special[begin]),
@@ -165,6 +162,11 @@ def write_tokenizer_json(folder, vocabulary, merges=None, *, patterns, normalize
         },
     }
     (folder / "tokenizer.json").write_text(json.dumps(whole))
+
+
+def added_token(token, name, is_special):
+    anywhere = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    return {"id": token, "content": name, **anywhere, "special": is_special}
 
 
 def begins_with(name, token):
