@@ -135,16 +135,15 @@ def entries(conversations, declarations=()):
             yield declared_entry(name, model, conversation, tools, prompt, MORE["tools_thinking"])
 
 
-def response_entries(chosen=lambda number: True):
+def response_entries():
     for name, model in oracle.PAIRS:
         renderer = oracle.renderer(name, model)
         stop = renderer.get_stop_sequences()[0]
         end = stop if isinstance(stop, str) else renderer.tokenizer.decode([stop])
-        for number, response in enumerate(responses_of(name)):
-            if chosen(number):
-                text = response.replace("{END}", end).replace("{EOS}", renderer.tokenizer.eos_token or "")
-                tokens = oracle.encode(text, model)
-                yield {"renderer": name, "tokenizer": model, "text": text, "tokens": tokens, **parsed(renderer, tokens)}
+        for response in responses_of(name):
+            text = response.replace("{END}", end).replace("{EOS}", renderer.tokenizer.eos_token or "")
+            tokens = oracle.encode(text, model)
+            yield {"renderer": name, "tokenizer": model, "text": text, "tokens": tokens, **parsed(renderer, tokens)}
 
 
 def write(path, rows):
@@ -160,20 +159,20 @@ def differences(ours, theirs):
     made = {(row["renderer"], row["tokenizer"], row["conversation"]): row for row in ours}
     for entry in theirs:
         key = entry["renderer"], entry["tokenizer"], entry["conversation"]
-        other = made.get(key, {})
         for member, value in entry.items():
-            if member == "supervised":
-                same = all(one == other[member].get(mode) for mode, one in value.items())
-            elif member == "datum_mean":
-                same = all(near(value[part], other[member][part]) for part in value)
-            else:
-                same = other.get(member) == value
-            if not same:
+            if not same(value, made.get(key, {}).get(member)):
                 yield key, member
 
 
-def near(a, b):
-    return len(a) == len(b) and all(abs(x - y) < 1e-6 for x, y in zip(a, b))
+def same(theirs, ours):
+    """Of objects, the members that theirs has; numbers are rounded there."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return all(same(value, ours.get(key)) for key, value in theirs.items())
+    if isinstance(theirs, float) and isinstance(ours, float):
+        return abs(theirs - ours) < 1e-6
+    if isinstance(theirs, list) and isinstance(ours, list):
+        return len(theirs) == len(ours) and all(map(same, theirs, ours))
+    return theirs == ours
 
 
 def main():
