@@ -33,7 +33,7 @@ endfunction()
 
 set(tinker_libraries)
 tinker_library(core LAYERS base async types formats loss)                          # what every other library stands on
-tinker_library(net LAYERS http transport wire tokenizer jinja USES core)           # what clients and servers share
+tinker_library(net LAYERS http transport wire tokenizer jinja render USES core)           # what clients and servers share
 tinker_library(client FILE tinker LAYERS api telemetry session client USES net)    # the SDK
 tinker_library(engine LAYERS engine USES core)
 tinker_library(server LAYERS server USES net engine)                               # the embedded server

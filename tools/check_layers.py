@@ -29,6 +29,7 @@ LAYERS = {
     "session": ["telemetry"],
     "tokenizer": ["formats"],
     "jinja": ["tokenizer"],
+    "render": ["jinja", "wire"],
     "client": ["session", "transport", "loss", "tokenizer"],
     "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],

@@ -131,6 +131,7 @@ Result<void> Writer::write(const Value& value) {
     case Kind::real: {
       const double number = value.number();
       out_ += std::isnan(number)   ? "NaN"
+              : value.digits()     ? *value.digits()
               : std::isinf(number) ? (number < 0 ? "-Infinity" : "Infinity")
                                    : real_text(number);
       return {};

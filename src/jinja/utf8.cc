@@ -98,6 +98,11 @@ bool is_digit(char32_t point) {
   return table.contains(point);
 }
 
+bool is_word(char32_t point) {
+  static const CodePointTable table(set_of({"Lu", "Ll", "Lt", "Lm", "Lo", "Nd", "Nl", "No"}));
+  return point == '_' || table.contains(point);
+}
+
 std::string_view trim_left(std::string_view text) {
   std::size_t begin = 0;
   for (std::size_t at = 0; at < text.size(); begin = at) {

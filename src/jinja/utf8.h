@@ -19,6 +19,7 @@ bool is_space(char32_t point);      ///< `str.isspace()`
 bool is_printable(char32_t point);  ///< `str.isprintable()`
 bool is_letter(char32_t point);     ///< `str.isalpha()`
 bool is_digit(char32_t point);      ///< `str.isdigit()`, of decimal digits
+bool is_word(char32_t point);       ///< `\w` of `re`: `str.isalnum()` or "_"
 
 /// Where the text begins behind white space, and where it ends before it.
 std::string_view trim_left(std::string_view text);

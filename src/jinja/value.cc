@@ -136,7 +136,7 @@ std::string repr(const Value& value, int depth) {
     case Kind::none: return "None";
     case Kind::boolean: return value.integral() != 0 ? "True" : "False";
     case Kind::integer: return base::concat(value.integral());
-    case Kind::real: return real_text(value.number());
+    case Kind::real: return value.digits() ? *value.digits() : real_text(value.number());
     case Kind::string: {
       const std::string text = repr_of_text(value.text());
       return value.is_markup() ? base::concat("Markup(", text, ")") : text;
@@ -201,6 +201,12 @@ Value Value::markup(std::string text) {
 
 Value Value::text_like(const Value& model, std::string text) {
   return model.is_markup() ? markup(std::move(text)) : Value(std::move(text));
+}
+
+Value Value::large_integer(double value, std::string digits) {
+  Value out(value);
+  out.object_ = std::make_shared<std::string>(std::move(digits));
+  return out;
 }
 
 Value Value::name_space(std::shared_ptr<Dict> items) {

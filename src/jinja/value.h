@@ -64,6 +64,8 @@ class Value {
   /// Text that `safe` marked: other text that joins it is escaped.
   static Value markup(std::string text);
   static Value text_like(const Value& model, std::string text);
+  /// An integer beyond 64 bits: a real number that is written with all its digits.
+  static Value large_integer(double value, std::string digits);
   static Value name_space(std::shared_ptr<Dict> items);
   static Value callable(Callable what);
   static Value loop(std::shared_ptr<LoopState> state);
@@ -92,6 +94,10 @@ class Value {
     return is(Kind::real) ? scalar_.real : static_cast<double>(scalar_.integer);
   }
   [[nodiscard]] const std::string& text() const noexcept { return as<std::string>(); }
+  /// The digits of a large integer; null for any other real number.
+  [[nodiscard]] const std::string* digits() const noexcept {
+    return object_ ? &as<std::string>() : nullptr;
+  }
   [[nodiscard]] const List& items() const noexcept;  ///< Of a list or a tuple.
   [[nodiscard]] const Dict& dict() const noexcept;
   [[nodiscard]] Dict& name_space() const noexcept;

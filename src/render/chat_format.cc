@@ -1,0 +1,298 @@
+// The mechanics that all formats share: prompts, weights, and how a conversation is split.
+//
+// A conversation is rendered message by message; each piece is tokenised on its own, so that no
+// token spans two of them. Weights follow from the mode, message by message. In the two "last"
+// modes what the prompt would have supplied is then taken out again: a format may begin the model's
+// message inside the prompt.
+#include "tinker/chat_format.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/strings.h"
+#include "tinker/check.h"
+
+namespace tinker {
+
+namespace {
+
+constexpr std::array<std::string_view, 7> kModes = {"last_assistant_message",
+                                                    "last_assistant_turn",
+                                                    "all_assistant_messages",
+                                                    "all_messages",
+                                                    "all_tokens",
+                                                    "all_user_and_system_messages",
+                                                    "customized"};
+
+bool is_assistant(const Message& message) {
+  return message.role == "assistant";
+}
+
+std::optional<std::size_t> last_user_of(std::span<const Message> messages) {
+  for (std::size_t i = messages.size(); i-- > 0;) {
+    if (messages[i].role == "user") return i;
+  }
+  return std::nullopt;
+}
+
+bool is_last_mode(TrainOnWhat mode) {
+  return mode == TrainOnWhat::last_assistant_message || mode == TrainOnWhat::last_assistant_turn;
+}
+
+/// Where message `index` of a conversation stands; behind the last one stands what is to come.
+MessagePlace place_of(const PreparedMessages& conversation,
+                      std::size_t index,
+                      std::size_t turn_start) {
+  const auto& messages = conversation.messages;
+  return {.index = index,
+          .is_last = index + 1 >= messages.size(),
+          .previous = index > 0 ? &messages[index - 1] : nullptr,
+          .next = index + 1 < messages.size() ? &messages[index + 1] : nullptr,
+          .last_user = last_user_of(messages),
+          .is_in_last_turn = index >= turn_start,
+          .keeps_thinking_from = conversation.keeps_thinking_from};
+}
+
+/// Chunks with a weight each, as one input: neighbouring texts become one chunk.
+class Assembly {
+ public:
+  Result<void> add(const std::vector<ModelInputChunk>& chunks, float weight) {
+    for (const auto& chunk : chunks) TINKER_TRY(add(chunk, weight));
+    return {};
+  }
+  [[nodiscard]] SupervisedExample take() { return std::move(example_); }
+
+ private:
+  Result<void> add(const ModelInputChunk& chunk, float weight) {
+    std::size_t length = 0;
+    if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) {
+      length = text->tokens.size();
+      auto& chunks = example_.input.chunks;
+      auto* const before = chunks.empty() ? nullptr : std::get_if<EncodedTextChunk>(&chunks.back());
+      if (before) {
+        before->tokens.insert(before->tokens.end(), text->tokens.begin(), text->tokens.end());
+      } else if (length > 0) {
+        chunks.push_back(chunk);
+      }
+    } else {
+      TINKER_TRY(const auto positions, ModelInput{.chunks = {chunk}}.length());
+      length = static_cast<std::size_t>(positions);
+      example_.input.chunks.push_back(chunk);
+    }
+    example_.weights.insert(example_.weights.end(), length, weight);
+    return {};
+  }
+
+  SupervisedExample example_ = {};
+};
+
+/// Each message says whether it is trained, or none does.
+Result<void> check_trainable(const std::vector<Message>& messages, TrainOnWhat mode) {
+  const bool is_custom = mode == TrainOnWhat::customized;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].trainable.has_value() == is_custom) continue;
+    return Error::invalid_argument(
+        base::concat("messages[",
+                     i,
+                     "].trainable is ",
+                     is_custom ? "missing: the mode 'customized' needs it in every message"
+                               : "given, but only the mode 'customized' looks at it"));
+  }
+  return {};
+}
+
+/// Whether the output of message `index` is trained.
+bool is_trained(std::span<const Message> messages,
+                std::size_t index,
+                std::size_t turn_start,
+                TrainOnWhat mode) {
+  const Message& message = messages[index];
+  switch (mode) {
+    case TrainOnWhat::last_assistant_message:
+      return index + 1 == messages.size() && is_assistant(message);
+    case TrainOnWhat::last_assistant_turn: return index >= turn_start && is_assistant(message);
+    case TrainOnWhat::all_assistant_messages: return is_assistant(message);
+    case TrainOnWhat::all_messages:
+    case TrainOnWhat::all_tokens: return true;
+    case TrainOnWhat::all_user_and_system_messages:
+      return message.role == "user" || message.role == "system";
+    case TrainOnWhat::customized: return message.trainable.value_or(false);
+  }
+  return false;
+}
+
+bool is_text(const ModelInput& input) {
+  return std::ranges::all_of(input.chunks, [](const ModelInputChunk& chunk) {
+    return std::holds_alternative<EncodedTextChunk>(chunk);
+  });
+}
+
+PreparedMessages first(const PreparedMessages& conversation, std::size_t count) {
+  const auto begin = conversation.messages.begin();
+  return {.messages = {begin, begin + static_cast<std::ptrdiff_t>(count)},
+          .keeps_thinking_from = conversation.keeps_thinking_from};
+}
+
+}  // namespace
+
+std::string_view to_string(TrainOnWhat mode) noexcept {
+  return kModes.at(static_cast<std::size_t>(mode));
+}
+
+Result<TrainOnWhat> parse_train_on_what(std::string_view text) {
+  const auto found = std::ranges::find(kModes, text);
+  if (found != kModes.end()) return static_cast<TrainOnWhat>(found - kModes.begin());
+  std::string known;
+  for (const auto mode : kModes) known += base::concat(known.empty() ? "" : ", ", mode);
+  return Error::invalid_argument(base::concat("expected one of ", known, ", found '", text, "'"));
+}
+
+std::string_view to_string(ParseTermination termination) noexcept {
+  switch (termination) {
+    case ParseTermination::stop_sequence: return "stop_sequence";
+    case ParseTermination::eos: return "eos";
+    case ParseTermination::malformed: break;
+  }
+  return "malformed";
+}
+
+EncodedTextChunk ChatFormat::encode(std::string_view text) const {
+  return {tokenizer_.encode(text, {.add_special_tokens = false, .parse_special = true})};
+}
+
+EncodedTextChunk ChatFormat::encode_plain(std::string_view text) const {
+  return {tokenizer_.encode(text, {.add_special_tokens = false, .parse_special = false})};
+}
+
+std::int32_t ChatFormat::token(std::string_view content) const {
+  const auto id = tokenizer_.token_to_id(content);
+  TINKER_CHECK(id.has_value());
+  return *id;
+}
+
+Result<PreparedMessages> ChatFormat::prepare(std::vector<Message> messages) const {
+  return PreparedMessages{.messages = std::move(messages)};
+}
+
+Result<PreparedMessages> ChatFormat::first_messages(const PreparedMessages& conversation,
+                                                    std::size_t count) const {
+  return prepare(first(conversation, count).messages);
+}
+
+std::size_t ChatFormat::turn_start(std::span<const Message> messages) const {
+  const auto last_user = last_user_of(messages);
+  return last_user ? *last_user + 1 : 0;
+}
+
+Result<std::vector<ModelInputChunk>> ChatFormat::suffix(const std::string& role,
+                                                        const MessagePlace& place) const {
+  TINKER_TRY(auto rendered, render({.role = role}, place));
+  return std::move(rendered.header);
+}
+
+std::string ChatFormat::opening(const MessagePlace& /*place*/, std::string prefill) const {
+  return prefill;
+}
+
+Result<std::vector<Message>> ChatFormat::declare_tools(std::span<const ToolSpec> /*tools*/,
+                                                       std::string_view /*system_prompt*/) const {
+  return Error::invalid_argument("this format has no way to tell the model of tools");
+}
+
+Result<ModelInput> ChatFormat::prompt(const PreparedMessages& conversation,
+                                      const std::string& role,
+                                      const std::string& prefill) const {
+  const auto& messages = conversation.messages;
+  const std::size_t start = turn_start(messages);
+  Assembly out;
+  TINKER_TRY(out.add(begin(), 0));
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    TINKER_TRY(const auto rendered, render(messages[i], place_of(conversation, i, start)));
+    TINKER_TRY(out.add(rendered.header, 0));
+    TINKER_TRY(out.add(rendered.output, 0));
+  }
+  auto place = place_of(conversation, messages.size(), start);
+  place.is_in_last_turn = true;
+  TINKER_TRY(const auto end, suffix(role, place));
+  TINKER_TRY(out.add(end, 0));
+  const std::vector<ModelInputChunk> given = {encode(opening(place, prefill))};
+  TINKER_TRY(out.add(given, 0));
+  return out.take().input;
+}
+
+Result<SupervisedExample> ChatFormat::supervised(const PreparedMessages& conversation,
+                                                 TrainOnWhat mode) const {
+  const auto& messages = conversation.messages;
+  TINKER_TRY(check_trainable(messages, mode));
+  const std::span all(messages);
+  const std::size_t start = turn_start(all.first(all.empty() ? 0 : all.size() - 1));
+  Assembly out;
+  TINKER_TRY(out.add(begin(), 0));
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    TINKER_TRY(const auto rendered, render(messages[i], place_of(conversation, i, start)));
+    const float weight = is_trained(messages, i, start, mode) ? 1.0F : 0.0F;
+    TINKER_TRY(out.add(rendered.header, mode == TrainOnWhat::all_tokens ? 1.0F : 0.0F));
+    TINKER_TRY(out.add(rendered.output, weight));
+    if (i + 1 == messages.size()) {
+      TINKER_TRY(out.add(rendered.stop_overlap, weight));
+    }
+  }
+  auto example = out.take();
+  if (!is_last_mode(mode) || messages.empty() || !is_text(example.input)) return example;
+
+  // What the prompt of the first trained message supplies, the model need not learn.
+  const auto user = last_user_of(messages);
+  const std::size_t boundary = mode == TrainOnWhat::last_assistant_message ? messages.size() - 1
+                               : user                                      ? *user + 1
+                                                                           : 0;
+  if (boundary >= messages.size() || !is_assistant(messages[boundary])) return example;
+  TINKER_TRY(const auto before, prompt(first(conversation, boundary), "assistant", {}));
+  TINKER_TRY(const auto given, before.to_tokens());
+  TINKER_TRY(const auto tokens, example.input.to_tokens());
+  if (std::ranges::mismatch(given, tokens).in1 == given.end()) {
+    std::fill_n(example.weights.begin(), given.size(), 0.0F);
+  } else if (disables_thinking()) {
+    return Error::invalid_argument(
+        base::concat("messages[",
+                     boundary,
+                     "] does not go on where its prompt ends: this renderer "
+                     "turns thinking off, and the message has reasoning, or none of the frame that "
+                     "the prompt closes"));
+  }
+  return example;
+}
+
+Result<std::vector<SupervisedExample>> ChatFormat::split(const PreparedMessages& conversation,
+                                                         TrainOnWhat mode) const {
+  if (has_extension_property()) {
+    TINKER_TRY(auto example, supervised(conversation, mode));
+    return std::vector{std::move(example)};
+  }
+  const auto& messages = conversation.messages;
+  std::size_t begin = 0;
+  switch (mode) {
+    case TrainOnWhat::last_assistant_message:
+      begin = messages.empty() ? 0 : messages.size() - 1;
+      break;
+    case TrainOnWhat::last_assistant_turn: begin = turn_start(messages); break;
+    case TrainOnWhat::all_assistant_messages: break;
+    default:
+      return Error::invalid_argument(
+          base::concat("this format writes earlier turns differently once others follow, so a "
+                       "conversation becomes several examples; for that the mode must name "
+                       "messages of the assistant, not '",
+                       to_string(mode),
+                       "'"));
+  }
+  std::vector<SupervisedExample> out;
+  for (std::size_t i = begin; i < messages.size(); ++i) {
+    if (!is_assistant(messages[i])) continue;
+    TINKER_TRY(const auto part, first_messages(conversation, i + 1));
+    TINKER_TRY(auto example, supervised(part, TrainOnWhat::last_assistant_message));
+    out.push_back(std::move(example));
+  }
+  return out;
+}
+
+}  // namespace tinker

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tinker/chat.h"
+#include "tinker/result.h"
+
+namespace tinker::render {
+
+/// The content of formats that know nothing but text: a plain text, or a single text part.
+Result<std::string> plain_text(const Message& message);
+/// Whether there is a thinking part, or "<think>" in a plain text.
+bool has_thinking(const Content& content);
+/// Without the thinking parts.
+std::vector<ContentPart> without_thinking(const std::vector<ContentPart>& parts);
+/// "an image": for messages.
+std::string_view described(const ContentPart& part);
+/// What a message cannot have in a format.
+Error refused_part(const Message& message, const ContentPart& part);
+Error refused_role(const Message& message);
+
+/// The calls of a message; none where there is no list.
+const std::vector<ToolCall>& calls_of(const Message& message);
+
+}  // namespace tinker::render
