@@ -205,13 +205,23 @@ class FullDurableDisk : public FailingDisk {
     durable.port = port;
     return LocalServer::start(durable).value();
   }
-  /// So many steps on much; the loss of the last.
+  /// So many steps on many targets at few positions, so that the log grows and little is computed;
+  /// the loss of the last.
   static double train_long(const TrainingClient& trainer, int steps) {
-    std::vector<std::int32_t> tokens;
-    for (int i = 0; i < 1000; ++i) tokens.push_back(i % 500);
-    const std::vector<Datum> batch(8, Datum::next_token(tokens));
+    constexpr std::int64_t kPositions = 32;
+    constexpr std::int64_t kTargets = 256;  // at each
+    const TensorData::Shape shape = {kPositions, kTargets};
+    std::vector<std::int64_t> targets;
+    for (std::int64_t i = 0; i < kPositions * kTargets; ++i) targets.push_back(i % 500);
+    const TensorData weights(TensorData::Values(Buffer(std::vector(targets.size(), 0.01F))), shape);
+    const Datum datum = {
+        .model_input = ModelInput::from_tokens(std::vector<std::int32_t>(kPositions, 7)),
+        .loss_fn_inputs = {{"target_tokens",
+                            TensorData(TensorData::Values(Buffer(std::move(targets))), shape)},
+                           {"weights", weights}},
+    };
     double loss = 0.0;
-    for (int i = 0; i < steps; ++i) loss = step(trainer, batch);
+    for (int i = 0; i < steps; ++i) loss = step(trainer, {datum});
     return loss;
   }
   static double train_short(const TrainingClient& trainer) {
