@@ -1,9 +1,11 @@
 // All renderers beside the official ones: prompts, weights, examples, what is refused, and parsed
-// responses. Which members an entry may have, golden_data.h and the cookbook's notes say; others
-// are ignored, and so are those that are not there.
+// responses. An entry need not have all that is compared here; what is not known here is ignored.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <numeric>
@@ -457,6 +459,13 @@ INSTANTIATE_TEST_SUITE_P(All,
                          RenderGolden,
                          ::testing::ValuesIn(renderer_names()),
                          [](const auto& renderer) { return std::string(renderer.param); });
+
+TEST(RenderGolden, ReadsTheFilesThatAreNamed) {
+  for (const char* name : {"TINKER_RENDERER_GOLDENS", "TINKER_RENDERER_PARSES"}) {
+    const char* const path = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    EXPECT_TRUE(path == nullptr || std::filesystem::is_regular_file(path)) << name << ": " << path;
+  }
+}
 
 TEST(RenderGolden, KnowsEveryRendererOfTheFiles) {
   const auto names = renderer_names();
