@@ -144,7 +144,9 @@ class Comparison {
         return true;
       }
       is_read = false;
-      if (!entry_.member("error")) fail("messages", message.error().to_string());
+      // Otherwise everything is refused, as it should be.
+      const bool expects_prompt = entry_.member("generation_prompt_tokens").has_value();
+      if (expects_prompt) fail("messages", message.error().to_string());
       return false;
     });
     if (is_read && entry_.member("error")) {
@@ -288,9 +290,12 @@ class Comparison {
   /// What training is given: without the last token, aligned with the next one, of the sum 1.
   void compare_datum() const {
     const auto expected = entry_.member("datum_mean");
-    if (!expected || !observed_) return;
+    if (!observed_ || (!expected && !entry_.member("datum_error"))) return;
     const Tokens tokens = observed_->input.to_tokens().value();
-    if (tokens.size() < 2) return fail("datum_mean", "too short");
+    if (!expected || tokens.size() < 2) {
+      if (expected || tokens.size() >= 2) fail("datum_mean", "one side only refuses it");
+      return;
+    }
     const Tokens input(tokens.begin(), tokens.end() - 1);
     const Tokens targets(tokens.begin() + 1, tokens.end());
     std::vector<float> weights(observed_->weights.begin() + 1, observed_->weights.end());
