@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "base/strings.h"
 #include "render/golden_data.h"
 #include "tinker/renderer.h"
+#include "tinker/training_data.h"
 
 namespace tinker::testing {
 namespace {
@@ -291,20 +291,19 @@ class Comparison {
   void compare_datum() const {
     const auto expected = entry_.member("datum_mean");
     if (!observed_ || (!expected && !entry_.member("datum_error"))) return;
-    const Tokens tokens = observed_->input.to_tokens().value();
-    if (!expected || tokens.size() < 2) {
-      if (expected || tokens.size() >= 2) fail("datum_mean", "one side only refuses it");
-      return;
-    }
-    const Tokens input(tokens.begin(), tokens.end() - 1);
-    const Tokens targets(tokens.begin() + 1, tokens.end());
-    std::vector<float> weights(observed_->weights.begin() + 1, observed_->weights.end());
-    const float sum = std::accumulate(weights.begin(), weights.end(), 0.0F);
-    for (float& weight : weights) weight = sum > 0 ? weight / sum : weight;
+    const auto datum = to_datum(*observed_, {.reduction = WeightReduction::mean});
+    if (is_refused(entry_, "datum_mean", "datum_error", datum) || !datum.ok()) return;
+    const auto input = datum->model_input.to_tokens().value();
     compare_tokens("datum_mean.input", input, tokens_of(expected->member("input").value()));
+    const auto& ids = datum->loss_fn_inputs.at("target_tokens").ints();
+    const Tokens targets(ids.begin(), ids.end());
     compare_tokens(
         "datum_mean.target_tokens", targets, tokens_of(expected->member("target_tokens").value()));
-    compare_weights("datum_mean", targets, weights, floats_of(expected->member("weights").value()));
+    const auto& weights = datum->loss_fn_inputs.at("weights").floats();
+    compare_weights("datum_mean",
+                    targets,
+                    {weights.begin(), weights.end()},
+                    floats_of(expected->member("weights").value()));
   }
 
   /// What the example has behind the prompt, parsed.
