@@ -282,9 +282,9 @@ std::string_view ToolSpec::description() const {
 }
 
 const Json& ToolSpec::parameters() const {
-  static const Json kNone = Json::Object();
+  static const Json none = Json::Object();
   const Json* schema = json_.find("parameters");
-  return schema ? *schema : kNone;
+  return schema ? *schema : none;
 }
 
 Result<Conversation> Conversation::from_json(std::string_view text) {
