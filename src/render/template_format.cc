@@ -372,8 +372,7 @@ Result<SupervisedExample> TemplateFormat::supervised(const PreparedMessages& con
 Result<std::vector<SupervisedExample>> TemplateFormat::split(const PreparedMessages& conversation,
                                                              TrainOnWhat mode) const {
   const auto& messages = conversation.messages;
-  if (mode != TrainOnWhat::last_assistant_message && mode != TrainOnWhat::last_assistant_turn &&
-      mode != TrainOnWhat::all_assistant_messages) {
+  if (!names_turns(mode)) {
     TINKER_TRY(auto example, supervised(conversation, mode));
     return std::vector{std::move(example)};
   }

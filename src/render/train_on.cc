@@ -50,6 +50,11 @@ Result<void> check_trainable(std::span<const Message> messages, TrainOnWhat mode
   return {};
 }
 
+bool names_turns(TrainOnWhat mode) {
+  return mode == TrainOnWhat::last_assistant_message || mode == TrainOnWhat::last_assistant_turn ||
+         mode == TrainOnWhat::all_assistant_messages;
+}
+
 bool is_trained(std::span<const Message> messages,
                 std::size_t index,
                 std::size_t turn_start,
