@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -22,10 +21,10 @@
 #include "base/strings.h"
 #include "jinja/template.h"
 #include "jinja/utf8.h"
-#include "render/content.h"
 #include "render/python_json.h"
 #include "render/qwen.h"
 #include "render/response.h"
+#include "render/template_values.h"
 #include "render/train_on.h"
 
 namespace tinker::render {
@@ -43,67 +42,21 @@ struct TemplateInput {
   jinja::Value tools = {};
 };
 
-/// What the model writes as one message.
+/// What the model writes as one message: a part of the text of the conversation up to it.
 struct Turn {
-  std::size_t index = 0;  // of the message
-  std::string text = {};  // of the conversation up to this message
-  std::size_t begin = 0;  // where its prompt ends in `text`
-  std::size_t end = 0;    // behind the token that ends it
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string text = {};
 };
-
-Result<jinja::Value> call_value(const ToolCall& call, ToolArguments form) {
-  jinja::Value arguments = call.arguments;
-  if (form == ToolArguments::as_object) {
-    TINKER_TRY(arguments, load_json(call.arguments.empty() ? "{}" : call.arguments));
-  }
-  jinja::Dict function;
-  function.set("name", call.name);
-  function.set("arguments", std::move(arguments));
-  jinja::Dict out;
-  out.set("type", "function");
-  if (call.id) out.set("id", *call.id);
-  out.set("function", std::move(function));
-  return jinja::Value(std::move(out));
-}
-
-/// What the clock on the wall shows.
-std::chrono::sys_seconds local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::localtime_r(&now, &parts);
-  return std::chrono::sys_seconds(std::chrono::seconds(::timegm(&parts)));
-}
-
-/// A message in OpenAI's form; `reasoning` is the template's name for the thinking.
-Result<jinja::Value> message_value(const Message& message,
-                                   std::string_view reasoning,
-                                   ToolArguments form) {
-  if (const auto* parts = std::get_if<std::vector<ContentPart>>(&message.content)) {
-    for (const auto& part : *parts) {
-      if (std::holds_alternative<ImagePart>(part)) return refused_part(message, part);
-    }
-  }
-  jinja::Dict out;
-  out.set("role", message.role);
-  out.set("content", message.text());
-  if (auto thinking = message.thinking(); !thinking.empty()) {
-    out.set(reasoning, std::move(thinking));
-  }
-  if (!calls_of(message).empty()) {
-    jinja::List calls;
-    for (const auto& call : *message.tool_calls) {
-      TINKER_TRY(auto value, call_value(call, form));
-      calls.push_back(std::move(value));
-    }
-    out.set("tool_calls", std::move(calls));
-  }
-  if (message.tool_call_id) out.set("tool_call_id", *message.tool_call_id);
-  if (message.name) out.set("name", *message.name);
-  return jinja::Value(std::move(out));
-}
 
 bool begins_with(const std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& first) {
   return std::ranges::mismatch(tokens, first).in2 == first.end();
+}
+
+/// Where the word or mark begins of which byte `at` is a part.
+std::size_t word_at(std::string_view text, std::ptrdiff_t at) {
+  const auto before = text.substr(0, static_cast<std::size_t>(at)).find_last_of(" \n>");
+  return before == std::string_view::npos ? 0 : before + 1;
 }
 
 Error refused_mode(TrainOnWhat mode) {
@@ -147,6 +100,12 @@ class TemplateFormat final : public ChatFormat {
   [[nodiscard]] ToolArguments template_arguments() const override { return options_.arguments; }
 
  private:
+  Result<void> look_for_end();
+  /// The control token that the text ends with.
+  [[nodiscard]] std::optional<std::int32_t> last_control_token(std::string_view text) const;
+  /// Where a message ends in what was written of it; nothing where no control token ends it.
+  [[nodiscard]] std::optional<std::size_t> end_of(std::string_view written) const;
+
   [[nodiscard]] Result<TemplateInput> input_of(const std::vector<Message>& messages) const;
   /// The text of the first `count` messages.
   [[nodiscard]] Result<std::string> text_of(const TemplateInput& input,
@@ -177,22 +136,7 @@ Result<void> TemplateFormat::look_at(std::string_view source) {
   // Only templates like that of gpt-oss have another name for it.
   if (source.find(reasoning_) == std::string_view::npos) reasoning_ = "thinking";
 
-  constexpr std::string_view kAnswer = "Certainly";
-  const std::vector<Message> probe = {{.role = "user", .content = "Hello"},
-                                      {.role = "assistant", .content = std::string(kAnswer)}};
-  TINKER_TRY(const auto input, input_of(probe));
-  if (const auto text = text_of(input, 2, false); text.ok()) {
-    const auto answer = text->rfind(kAnswer);
-    const auto behind = answer == std::string::npos ? text->size() : answer + kAnswer.size();
-    const auto tokens = encode(std::string_view(*text).substr(behind)).tokens;
-    const auto end = std::ranges::find_if(
-        tokens, [this](std::int32_t id) { return tokenizer().is_special(id); });
-    if (end != tokens.end()) stops_.push_back(*end);
-  }
-  if (const auto text = text_of(input, 1, true); text.ok()) {
-    const auto open = text->rfind(kThink);
-    opens_thinking_ = open != std::string::npos && text->find(kThinkEnd, open) == std::string::npos;
-  }
+  TINKER_TRY(look_for_end());
   if (!options_.eos_token.empty()) {
     TINKER_TRY(require_tokens(tokenizer(), {options_.eos_token}));
     const auto eos = token(options_.eos_token);
@@ -203,6 +147,56 @@ Result<void> TemplateFormat::look_at(std::string_view source) {
         "the template ends messages with no control token, and no eos_token is known");
   }
   return {};
+}
+
+/// The end of a message is the control token that an answer has behind it, alone and with another
+/// message behind, and that nothing else of the answer has.
+Result<void> TemplateFormat::look_for_end() {
+  constexpr std::string_view kAnswer = "Certainly";
+  TINKER_TRY(const auto input,
+             input_of({{.role = "user", .content = "Hello"},
+                       {.role = "assistant", .content = std::string(kAnswer)},
+                       {.role = "user", .content = "Go on"}}));
+  const auto prompt = text_of(input, 1, true);
+  const auto text = text_of(input, 2, false);
+  const auto longer = text_of(input, 3, false);
+  if (prompt.ok()) {
+    const auto open = prompt->rfind(kThink);
+    opens_thinking_ =
+        open != std::string::npos && prompt->find(kThinkEnd, open) == std::string::npos;
+  }
+  const auto answer = text.ok() ? text->rfind(kAnswer) : std::string::npos;
+  if (answer == std::string::npos) return {};  // it takes no such conversation
+  const std::string_view own = *text;
+  const auto tokens = encode(own.substr(answer)).tokens;
+  auto end = last_control_token(own.substr(answer));
+  if (longer.ok() && longer->size() > answer) {
+    const auto others = encode(std::string_view(*longer).substr(answer)).tokens;
+    const auto parting = std::ranges::mismatch(tokens, others).in1;
+    for (auto token = tokens.begin(); token != parting; ++token) {
+      if (tokenizer().is_special(*token)) end = *token;
+    }
+  }
+  const bool goes_on = prompt.ok() && own.starts_with(*prompt);
+  const auto written = goes_on ? encode(own.substr(prompt->size())).tokens : tokens;
+  if (end && std::ranges::count(written, *end) == 1) stops_.push_back(*end);
+  return {};
+}
+
+std::optional<std::int32_t> TemplateFormat::last_control_token(std::string_view text) const {
+  const auto tokens = encode(jinja::trim_right(text)).tokens;
+  if (tokens.empty() || !tokenizer().is_special(tokens.back())) return std::nullopt;
+  return tokens.back();
+}
+
+std::optional<std::size_t> TemplateFormat::end_of(std::string_view written) const {
+  for (const auto stop : stops_) {
+    const auto mark = tokenizer().id_to_token(stop).value_or("");
+    const auto at = written.rfind(mark);
+    if (at != std::string_view::npos) return at + mark.size();
+  }
+  if (last_control_token(written)) return jinja::trim_right(written).size();
+  return std::nullopt;
 }
 
 Result<TemplateInput> TemplateFormat::input_of(const std::vector<Message>& messages) const {
@@ -248,8 +242,7 @@ Result<Turn> TemplateFormat::turn_of(const TemplateInput& input,
   TINKER_TRY(const auto prompt, text_of(input, index, true));
   TINKER_TRY(auto text, text_of(input, index + 1, false));
   if (!text.starts_with(prompt)) {
-    const auto same = std::ranges::mismatch(prompt, text).in1 - prompt.begin();
-    const auto at = static_cast<std::size_t>(same);
+    const auto at = word_at(prompt, std::ranges::mismatch(prompt, text).in1 - prompt.begin());
     return Error::invalid_argument(
         concat("messages[",
                index,
@@ -259,15 +252,14 @@ Result<Turn> TemplateFormat::turn_of(const TemplateInput& input,
                " where the message has ",
                base::quoted(std::string_view(text).substr(at))));
   }
-  std::size_t end = std::string::npos;
-  for (const auto stop : stops_) {
-    const auto mark = tokenizer().id_to_token(stop).value_or("");
-    const auto at = text.rfind(mark);
-    if (at == std::string::npos || at < prompt.size()) continue;
-    end = std::max(end == std::string::npos ? 0 : end, at + mark.size());
+  const auto written = std::string_view(text).substr(prompt.size());
+  const auto end = end_of(written);
+  if (!end) {
+    return Error::invalid_argument(
+        concat("messages[",
+               index,
+               "] ends with no control token: a model that is trained on it would not stop"));
   }
-  end = std::min(end, text.size());
-  const auto written = std::string_view(text).substr(prompt.size(), end - prompt.size());
   const auto thinking = messages[index].thinking();
   if (written.find(jinja::trim(thinking)) == std::string_view::npos) {
     return Error::invalid_argument(
@@ -275,7 +267,7 @@ Result<Turn> TemplateFormat::turn_of(const TemplateInput& input,
                index,
                "] has reasoning, which the template leaves out: it cannot be trained"));
   }
-  return Turn{.index = index, .text = std::move(text), .begin = prompt.size(), .end = end};
+  return Turn{.begin = prompt.size(), .end = prompt.size() + *end, .text = std::move(text)};
 }
 
 SupervisedExample TemplateFormat::all_tokens(std::string_view text) const {

@@ -342,6 +342,35 @@ TEST(TemplateRenderer, ParsesCallsAndTheEndOfTheSequence) {
   EXPECT_EQ(parsed.value().message.tool_calls->front().name, "add");
 }
 
+TEST(TemplateRenderer, EndsAMessageWhereAnotherMayFollow) {
+  constexpr std::string_view kClosed =
+      "{%- for message in messages %}"
+      "{{- message.role + message.content + '<|end|>\n' }}"
+      "{%- endfor %}"
+      "{{- 'assistant' if add_generation_prompt else '<|start|>' }}";
+  const auto renderer =
+      Renderer::from_template(kClosed, tokenizer_of("qwen.json"), {.eos_token = "<|start|>"})
+          .value();
+
+  const auto examples =
+      renderer.build_supervised_examples(two_turns(), TrainOnWhat::all_assistant_messages).value();
+
+  EXPECT_THAT(std::get<std::vector<std::int32_t>>(renderer.stop()), ElementsAre(0, 1));
+  ASSERT_THAT(examples, SizeIs(1));
+  EXPECT_THAT(runs(renderer, examples[0])[1], Pair(1, "Hello!<|end|>"));
+}
+
+TEST(TemplateRenderer, RefusesMessagesWithoutAnEnd) {
+  const auto renderer =
+      Renderer::from_template("{% for m in messages %}{{ m.content }}{% endfor %}",
+                              tokenizer_of("qwen.json"),
+                              {.eos_token = "<|end|>"})
+          .value();
+
+  EXPECT_THAT(renderer.build_supervised_example(two_turns()),
+              IsError(ErrorCode::invalid_argument, HasSubstr("messages[3] ends with no control")));
+}
+
 TEST(TemplateRenderer, SplitsToNothingWithoutAMessageToTrain) {
   const auto examples = renderer_of(kChatMl).build_supervised_examples(
       {{.role = "user", .content = "Hi"}}, TrainOnWhat::all_assistant_messages);
