@@ -355,7 +355,7 @@ Json to_json(const Message& message) {
   if (!message.unparsed_tool_calls.empty()) {
     Json::Array calls;
     for (const auto& call : message.unparsed_tool_calls) {
-      calls.push_back(Json::Object{{"raw_text", call.raw_text}, {"error", call.error}});
+      calls.emplace_back(Json::Object{{"raw_text", call.raw_text}, {"error", call.error}});
     }
     out.emplace_back("unparsed_tool_calls", std::move(calls));
   }
