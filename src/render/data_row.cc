@@ -43,7 +43,7 @@ Result<DataRow> comparison(const Json& json) {
   const Json* label = json.find("label");
   const auto* which = label ? label->get_if<std::string>() : nullptr;
   if (!which || (*which != "A" && *which != "B" && *which != "Tie")) {
-    return Error::invalid_argument("'label' of a comparison must be \"A\", \"B\" or \"Tie\"");
+    return Error::invalid_argument(R"('label' of a comparison must be "A", "B" or "Tie")");
   }
   const bool is_first = *which == "A";
   return preference(*json.find("comparison"),
