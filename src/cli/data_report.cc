@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/visible_text.h"
 #include "wire/json_writer.h"
 
 namespace tinker::cli {
@@ -130,7 +131,7 @@ std::string report_json(const DataReport& report) {
   writer.begin_object();
   writer.key("files");
   writer.begin_array();
-  for (const auto& file : report.files) writer.string(file);
+  for (const auto& file : report.files) writer.string(visible(file));
   writer.end_array();
   write_counts(writer, report);
   if (report.is_rendered) {
@@ -150,7 +151,7 @@ std::string report_json(const DataReport& report) {
   }
   if (report.first_bad) {
     writer.key("first_bad");
-    writer.string(report.first_bad->to_string());
+    writer.string(visible(report.first_bad->to_string()));
   }
   writer.end_object();
   return std::move(writer).take();

@@ -25,7 +25,7 @@ struct Run {
 
 bool ends_messages(const Stop& stop, std::int32_t id) {
   const auto* ids = std::get_if<std::vector<std::int32_t>>(&stop);
-  return ids && std::ranges::find(*ids, id) != ids->end();
+  return ids != nullptr && std::ranges::find(*ids, id) != ids->end();
 }
 
 /// How many positions an image takes; the renderer has made sure that it says so.

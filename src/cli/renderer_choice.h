@@ -6,7 +6,7 @@
 #include "tinker/renderer.h"
 #include "tinker/result.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): a name of CLI11
 class App;
 }  // namespace CLI
 

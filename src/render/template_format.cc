@@ -209,8 +209,9 @@ Result<TemplateInput> TemplateFormat::input_of(const std::vector<Message>& messa
       value = Error::invalid_argument("expected tools as a list in JSON");
     }
     if (!value.ok()) return std::move(value).error().with_context(concat("messages[", i, "]"));
-    if (declares) out.tools = *std::move(value);
-    out.messages.push_back(declares ? jinja::Value() : *std::move(value));
+    auto& place = declares ? out.tools : out.messages.emplace_back();
+    place = *std::move(value);
+    if (declares) out.messages.emplace_back();
   }
   return out;
 }
