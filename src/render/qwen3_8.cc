@@ -73,9 +73,10 @@ class Qwen38Format final : public Qwen35Format {
  private:
   void prepare_system(Message& message) const {
     auto* parts = std::get_if<std::vector<ContentPart>>(&message.content);
-    const bool has_only_text = !parts || std::ranges::all_of(*parts, [](const ContentPart& part) {
-      return std::holds_alternative<TextPart>(part);
-    });
+    const bool has_only_text =
+        parts == nullptr || std::ranges::all_of(*parts, [](const ContentPart& part) {
+          return std::holds_alternative<TextPart>(part);
+        });
     if (!has_only_text) {
       const auto* first = std::get_if<TextPart>(&parts->front());
       if (effort_.empty() || (first && first->text.starts_with(effort_))) return;

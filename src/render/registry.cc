@@ -31,6 +31,7 @@ Format gpt_oss(Tokenizer tokenizer, const RendererOptions& options) {
   return make_gpt_oss(std::move(tokenizer), kVariant, options);
 }
 
+// NOLINTBEGIN(modernize-use-designated-initializers): the columns of two tables.
 constexpr std::array kFormats = {
     FormatRow{"role_colon", make_role_colon},
     FormatRow{"llama3", variant<make_llama3>},
@@ -139,6 +140,7 @@ constexpr std::array kModels = {
              "nemotron3_ultra nemotron3_ultra_disable_thinking nemotron3_ultra_preserve_thinking"},
     ModelRow{"thinkingmachines", "Inkling Inkling-Small", "tml_v0"},
 };
+// NOLINTEND(modernize-use-designated-initializers)
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> out;
