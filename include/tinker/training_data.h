@@ -31,8 +31,8 @@ struct DatumOptions {
 };
 
 /// An example as `LossFn::cross_entropy` wants it: inputs are all tokens but the last, targets all
-/// but the first. Images at the end are dropped. Fails where fewer than two tokens are left. Whether
-/// anything is still trained, `DataStatistics::untrained` tells.
+/// but the first. Images at the end are dropped. Fails where fewer than two tokens are left.
+/// Whether anything is still trained, `DataStatistics::untrained` tells.
 Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options = {});
 
 /// How conversations become data.

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
-#include "support/tiktoken_file.h"
 #include "tinker/tokenizer.h"
 
 namespace tinker::testing {
@@ -94,14 +93,40 @@ inline constexpr std::array<std::string_view, 73> kChatTokens = {
     "<|content_invoke_tool_text|>",
 };
 
+/// How GPT-2 spells a byte: as a letter of its own.
+inline std::string spelled_byte(unsigned byte) {
+  unsigned letter = byte;
+  if (byte <= 32) letter = 256 + byte;
+  if (byte >= 127 && byte <= 160) letter = 256 + 33 + (byte - 127);
+  if (byte == 173) letter = 256 + 33 + 34;
+  if (letter == '"' || letter == '\\') return std::string("\\") + static_cast<char>(letter);
+  if (letter < 128) return {static_cast<char>(letter)};
+  return {static_cast<char>(0xC0U | (letter >> 6U)), static_cast<char>(0x80U | (letter & 0x3FU))};
+}
+
 /// A token for each byte, 0 to 255, and behind them those of `kChatTokens`: good for every format.
+/// As in the vocabularies of real models, "<think>" and the like are found in any text.
 inline Tokenizer chat_tokenizer() {
-  TiktokenOptions options = {.pattern = R"([\s\S])"};
-  std::int32_t id = 256;
-  for (const auto token : kChatTokens) {
-    options.special_tokens.push_back({.content = std::string(token), .id = id++});
+  std::string vocabulary;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    vocabulary += (byte == 0 ? "\"" : ",\"") + spelled_byte(byte) + "\":" + std::to_string(byte);
   }
-  return Tokenizer::from_tiktoken(byte_ranks(), options).value();
+  std::string added;
+  std::size_t id = 256;
+  for (const auto token : kChatTokens) {
+    const bool is_text = token.starts_with("<think") || token.starts_with("</") ||
+                         token.starts_with("<tool_") || token.starts_with("<arg_");
+    added += (added.empty() ? "{\"id\":" : ",{\"id\":") + std::to_string(id++) + ",\"content\":\"" +
+             std::string(token) +
+             "\",\"normalized\":false,\"special\":" + (is_text ? "false}" : "true}");
+  }
+  return Tokenizer::from_json(
+             "{\"added_tokens\":[" + added +
+             "],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+             "\"use_regex\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":"
+             "\"BPE\",\"vocab\":{" +
+             vocabulary + "},\"merges\":[]}}")
+      .value();
 }
 
 }  // namespace tinker::testing
