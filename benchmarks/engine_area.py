@@ -32,6 +32,8 @@ import sys
 import tempfile
 import time
 
+from http_server_area import verdict
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent
 
@@ -45,6 +47,8 @@ STEP_OF_OTHER_PATHS = (1, 32) if IS_QUICK else (1, 512)
 STEP_OF_SCALAR = (1, 4)  # which takes a second for two of them
 REPETITIONS = 1 if IS_QUICK else 2
 LOSS_TOLERANCE = 0.01
+SHARE_GOAL = 0.4  # of its own speed, for training and for sampling beside each other
+GAP_GOAL_QUANTA = 3  # between two tokens of a sample
 BUSY_SECONDS = 0.5
 
 
@@ -121,9 +125,11 @@ def sharing_rows(program, path, models, make_row):
         (row,) = run(program, "model", model, "--what", "sharing", *options)
         label = label_of("sharing", name, "bf16", path, threads=threads)
         for what, unit in (("train", "steps/s"), ("decode", "tok/s")):
-            yield make_row(f"{label}, {what}", row[f"{what}_beside"], unit, "alone", row[f"{what}_alone"])
-        gap, quantum = row["longest_gap_beside"] * 1e3, row["quantum"] * 1e3
-        yield make_row(f"{label}, longest gap", gap, "ms", "three quanta", 3 * quantum)
+            share = make_row(f"{label}, {what}", row[f"{what}_beside"], unit, "alone", row[f"{what}_alone"])
+            yield share | {"verdict": verdict(share["ratio"] >= SHARE_GOAL, f"{SHARE_GOAL}x")}
+        gap, most = row["longest_gap_beside"] * 1e3, GAP_GOAL_QUANTA * row["quantum"] * 1e3
+        gap_row = make_row(f"{label}, longest gap", gap, "ms", f"{GAP_GOAL_QUANTA} quanta", most)
+        yield gap_row | {"verdict": verdict(gap <= most, f"{most:.0f} ms")}
 
 
 class Torch:

@@ -14,7 +14,7 @@ namespace tinker::testing {
 
 /// A renderer of every name; `which` chooses one.
 inline const Renderer& any_renderer(std::uint8_t which) {
-  static const auto kRenderers = [] {
+  static const auto renderers = [] {
     const auto tokenizer = chat_tokenizer();
     std::vector<Renderer> out;
     for (const auto name : renderer_names()) {
@@ -24,12 +24,12 @@ inline const Renderer& any_renderer(std::uint8_t which) {
     }
     return out;
   }();
-  return kRenderers[which % kRenderers.size()];
+  return renderers[which % renderers.size()];
 }
 
 /// Text in which 0xFF and a byte stand for a mark: in few bytes a fuzzer gets far with it.
 inline std::string with_marks(std::string_view text) {
-  static const auto kMarks = [] {
+  static const auto marks = [] {
     std::vector<std::string> out(kChatTokens.begin(), kChatTokens.end());
     for (const char* mark : {"<function=f>",
                              "</function>",
@@ -57,7 +57,7 @@ inline std::string with_marks(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\xFF' && i + 1 < text.size()) {
-      out += kMarks[static_cast<std::uint8_t>(text[++i]) % kMarks.size()];
+      out += marks[static_cast<std::uint8_t>(text[++i]) % marks.size()];
     } else {
       out += text[i];
     }

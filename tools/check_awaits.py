@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ["include", "src", "examples", "benchmarks", "fuzz", "tests/unit", "tests/support", "tests/stress", "tests/trace"]
+FOLDERS = ["include", "src", "examples", "benchmarks", "fuzz", "tests"]
+EXEMPT = ROOT / "tests/compile_fail"  # the compiler refuses these programs
 COMMENT = re.compile(r"//.*")
 AWAITED = re.compile(r"co_await\s+(?!std::move\([\w.>*-]+\))[\w:.>*-]*[({]")
 
@@ -35,7 +36,7 @@ def main() -> int:
     found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".h", ".cc"):
+            if path.suffix in (".h", ".cc") and EXEMPT not in path.parents:
                 found += [f"{path.relative_to(ROOT)}:{line}: name what is awaited first" for line in violations(path.read_text())]
     print("\n".join(found) or "check_awaits: every co_await has a name after it")
     return 1 if found else 0

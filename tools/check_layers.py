@@ -34,7 +34,7 @@ LAYERS = {
     "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],
     "conform": ["client"],
-    "cli": ["conform", "client", "server"],
+    "cli": ["conform", "client", "render", "server"],
 }
 
 # Files that may use one layer more than the rest of their folder.

@@ -82,12 +82,13 @@ struct LocalServerOptions {
   /// Flags of `client/config` and `client/dynamic_config` by name, "on" or "off" or a number.
   /// All features are on by default.
   std::map<std::string, std::string> flags = {};
-  /// A session that sends no heartbeat for so long is over; its models are unloaded.
+  /// A session that sends no heartbeat for so long is over; its models are unloaded. At most 365
+  /// days.
   std::chrono::seconds session_timeout{300};
   Logger logger = Logger::from_environment();
   /// Training runs survive the end of the process: what is asked of them is journalled in
   /// `data_dir` before it is acknowledged, and a server that is started there again goes on with
-  /// them, to the bit, while their clients try again.
+  /// them, to the bit, while their clients try again. Needs a `data_dir`.
   bool durable = false;
   /// A durable run's state is written after so many steps at the latest, if that takes no more than
   /// the twentieth part of the time; what came after it is done again after a crash. At least 1.

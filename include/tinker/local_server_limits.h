@@ -26,17 +26,21 @@ struct LocalServerLimits {
   Time body_time = std::chrono::seconds(30);   ///< How long each KiB of a body takes.
   Time idle_time = std::chrono::seconds(75);   ///< How long a connection is idle between requests.
   Time write_time = std::chrono::seconds(60);  ///< How long a client takes for a KiB of an answer.
+  Time body_total_time = std::chrono::hours(1);  ///< How long a body takes that is kept in memory.
+  std::size_t incoming_bytes = 4 * kGibi;        ///< Size of unanswered bodies; beyond, 429.
 
   // Work.
   std::size_t operations = 100'000;      ///< Number of unfinished ones; beyond, more get 429.
   std::size_t samples = 16'384;          ///< Number of samples of one request.
   std::size_t losses = 1000;             ///< Number of custom losses of a session.
-  std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a session keeps.
+  std::size_t ephemeral_saves = 16;      ///< Number of saves without a name that a run keeps.
   std::size_t adapters = 32;             ///< Number of adapters of checkpoints in memory.
   std::size_t uploads = 8;               ///< Number of an owner's unfinished uploads.
   std::size_t upload_bytes = 1 * kGibi;  ///< Size of a file of an upload; `body_bytes` holds, too.
   Time chunk_time = std::chrono::seconds(60);  ///< How long a request waits for lower numbers.
   std::size_t accepted_bytes = 2 * kGibi;      ///< Size of unfinished training data; beyond, 429.
+  std::size_t sessions = 10'000;               ///< Number of an owner's in memory; beyond, 429.
+  std::size_t runs = 10'000;                   ///< Number of training runs that a session makes.
 
   // Results.
   Time poll_time = std::chrono::seconds(35);        ///< How long a poll is held.
@@ -54,6 +58,10 @@ struct LocalServerLimits {
   Time sweep_time = std::chrono::seconds(30);  ///< How long expired checkpoints wait for removal.
   Time drain_time =
       std::chrono::seconds(30);  ///< How long `tinker serve` lets work go on at its end.
+  Time upload_time = std::chrono::hours(1);  ///< How long an upload can be sent and finished.
+  Time token_time =
+      std::chrono::hours(1);  ///< How long a token works that a key was exchanged for.
+  Time history_time = std::chrono::days(365);  ///< How long the catalogue keeps what is over.
 };
 
 }  // namespace tinker

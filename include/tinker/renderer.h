@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "tinker/chat_format.h"
 #include "tinker/result.h"
 #include "tinker/tokenizer.h"
+#include "tinker/types/json.h"
 #include "tinker/types/model_input.h"
 #include "tinker/types/sampling_params.h"
 
@@ -28,6 +30,20 @@ struct RendererOptions {
   double effort = 0.9;
   /// The end-of-sequence token of a base model, for "role_colon". Absent: none ends a response.
   std::optional<std::int32_t> eos_token = {};
+};
+
+/// What a chat template reads besides the conversation.
+struct TemplateOptions {
+  /// Texts of the tokens that begin and end a sequence. Empty: what the model's files say.
+  std::string bos_token = {};
+  std::string eos_token = {};
+  /// The date that templates ask for. Absent: the current time.
+  std::optional<std::chrono::year_month_day> date = {};
+  /// How the template takes the arguments of calls. Most templates write objects as JSON
+  /// themselves.
+  ToolArguments arguments = ToolArguments::as_object;
+  /// Further variables: {{"enable_thinking", false}}.
+  JsonObject variables = {};
 };
 
 /// From messages to tokens and weights, and from tokens back to messages, exactly as the official
@@ -46,11 +62,25 @@ class Renderer {
   static Result<Renderer> create(std::string_view name,
                                  Tokenizer tokenizer,
                                  const RendererOptions& options);
-  /// The recommended renderer of a model.
+  /// The recommended renderer of a model. Fails with `not_found` for a model that is not in the
+  /// table; such a model has a template of its own: see `from_folder`.
   static Result<Renderer> for_model(std::string_view model, Tokenizer tokenizer);
   static Result<Renderer> for_model(std::string_view model,
                                     Tokenizer tokenizer,
                                     const RendererOptions& options);
+  /// A renderer from the chat template that a model ships, in the language of Jinja. Prompts are
+  /// what the template renders. Of a message of the assistant, what the template adds to the
+  /// message's prompt is trained, up to the token that ends it; where the template does not begin a
+  /// message with its prompt, the error says so. Modes that need to know headers are refused, and
+  /// so are images.
+  static Result<Renderer> from_template(std::string_view source,
+                                        Tokenizer tokenizer,
+                                        const TemplateOptions& options = {});
+  /// The same from a model's folder or GGUF file: its tokenizer (see `Tokenizer::load`), its
+  /// template (`chat_template.jinja`, or "chat_template" in `tokenizer_config.json`) and the tokens
+  /// that the template names. Fails with `not_found` if there is no template.
+  static Result<Renderer> from_folder(const std::filesystem::path& path,
+                                      const TemplateOptions& options = {});
   /// A format of your own.
   Renderer(std::string name, std::shared_ptr<const ChatFormat> format)
       : name_(std::move(name)), format_(std::move(format)) {}

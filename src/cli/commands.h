@@ -16,6 +16,8 @@ inline constexpr int kInterrupted = 130;  ///< By Ctrl-C, as shells have it.
 void add_bench_command(CLI::App& app, int& status);
 void add_conform_command(CLI::App& app, int& status);
 void add_convert_command(CLI::App& app, int& status);
+void add_data_command(CLI::App& app, int& status);
+void add_render_command(CLI::App& app, int& status);
 void add_serve_command(CLI::App& app, int& status);
 void add_tokenize_command(CLI::App& app, int& status);
 void add_version_command(CLI::App& app, int& status);

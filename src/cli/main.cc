@@ -15,6 +15,8 @@ int run(int argc, char** argv) {
   tinker::cli::add_bench_command(app, status);
   tinker::cli::add_conform_command(app, status);
   tinker::cli::add_convert_command(app, status);
+  tinker::cli::add_data_command(app, status);
+  tinker::cli::add_render_command(app, status);
   tinker::cli::add_serve_command(app, status);
   tinker::cli::add_tokenize_command(app, status);
   tinker::cli::add_version_command(app, status);

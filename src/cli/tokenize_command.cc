@@ -1,6 +1,5 @@
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -13,10 +12,10 @@
 #include "base/relative_path.h"
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/visible_text.h"
 #include "tinker/hub.h"
 #include "tinker/tokenizer.h"
 #include "wire/json_writer.h"
-#include "wire/utf8.h"
 
 namespace tinker::cli {
 namespace {
@@ -68,27 +67,6 @@ Result<std::vector<std::int32_t>> parse_ids(std::string_view text) {
     }
     out.push_back(id);
     text.remove_prefix(word.size());
-  }
-  return out;
-}
-
-/// As it can be shown on one line: control characters and bytes that are no text escaped.
-std::string visible(std::string_view bytes) {
-  const bool is_text = wire::is_utf8(bytes);
-  std::string out;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (c == '\t') {
-      out += "\\t";
-    } else if (c == '\r') {
-      out += "\\r";
-    } else if (byte < 0x20 || byte == 0x7F || (byte >= 0x80 && !is_text)) {
-      out += base::concat("\\x", base::to_hex({&c, 1}));
-    } else {
-      out += c;
-    }
   }
   return out;
 }
@@ -151,11 +129,9 @@ int run_encode(const TokenizeOptions& options, const Tokenizer& tokenizer) {
     return kOk;
   }
   const auto ids = tokenizer.encode(text, encode);
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in the command changes the environment.
-  const bool has_colours = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
   if (options.ids) {
     print_ids(ids);
-  } else if (has_colours) {
+  } else if (has_colours()) {
     print_coloured(tokenizer, ids);
   } else {
     print_lines(tokenizer, ids);

@@ -156,7 +156,7 @@ void update(const Factor& factor, const Settings& settings) {
 }
 
 Result<void> check(const MuonParams& params) {
-  TINKER_TRY(check_finite("learning_rate", params.learning_rate));
+  TINKER_TRY(check_learning_rate(params.learning_rate));
   TINKER_TRY(check_share("momentum", params.momentum));
   TINKER_TRY(check_decay(params.learning_rate, params.weight_decay));
   return check_clipping(params.grad_clip_norm);

@@ -15,7 +15,7 @@ namespace tinker::engine {
 namespace {
 
 Result<void> check(const AdamParams& params) {
-  TINKER_TRY(check_finite("learning_rate", params.learning_rate));
+  TINKER_TRY(check_learning_rate(params.learning_rate));
   TINKER_TRY(check_share("beta1", params.beta1));
   TINKER_TRY(check_share("beta2", params.beta2));
   // What is smaller counts as zero where it is computed, and 0 / 0 is no number.
@@ -97,6 +97,12 @@ Result<void> check_share(std::string_view name, double beta) {
 Result<void> check_finite(std::string_view name, double value) {
   if (std::abs(value) <= double{std::numeric_limits<float>::max()}) return {};
   return refuse_setting(name, value, "a finite float32");
+}
+
+Result<void> check_learning_rate(double learning_rate) {
+  TINKER_TRY(check_finite("learning_rate", learning_rate));
+  if (learning_rate >= 0) return {};
+  return refuse_setting("learning_rate", learning_rate, "a finite number of at least 0");
 }
 
 Result<void> check_decay(double learning_rate, double weight_decay) {

@@ -64,7 +64,9 @@ Error refuse_setting(std::string_view name, double value, std::string_view expec
 Result<void> check_share(std::string_view name, double beta);
 /// Fails unless it is finite as a float, which steps are computed in.
 Result<void> check_finite(std::string_view name, double value);
-/// The same of a weight decay, and of what it is together with the learning rate.
+/// The same, and not below 0: such a step climbs.
+Result<void> check_learning_rate(double learning_rate);
+/// Fails unless a weight decay, and its product with the learning rate, are finite as floats.
 Result<void> check_decay(double learning_rate, double weight_decay);
 Result<void> check_clipping(double grad_clip_norm);
 

@@ -1,5 +1,7 @@
 #include "http/server_exchange.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 
 namespace tinker::http {
@@ -59,21 +61,30 @@ Result<std::string> ServerExchange::ReadWait::await_resume() {
 }
 
 async::Task<std::string> read_body(ServerRequest request, std::size_t limit) {
+  return read_body(std::move(request), limit, [](std::size_t) { return Result<void>(); });
+}
+
+async::Task<std::string> read_body(ServerRequest request,
+                                   std::size_t limit,
+                                   UniqueFunction<Result<void>(std::size_t)> on_size) {
+  std::uint64_t size = request.content_length().value_or(0);
   std::string whole;
   while (true) {
-    auto next = request.read();
-    TINKER_CO_TRY(std::string piece, co_await next);
-    if (piece.empty()) co_return whole;
-    if (piece.size() > limit - whole.size()) {
+    if (size > limit) {
       co_return Error{.code = ErrorCode::unexpected_status,
                       .message = base::concat("the body is longer than ", limit, " bytes"),
                       .http_status = 413};
     }
+    TINKER_CO_TRY(on_size(size));
+    auto next = request.read();
+    TINKER_CO_TRY(std::string piece, co_await next);
+    if (piece.empty()) co_return whole;
     if (whole.empty()) {
       whole = std::move(piece);
     } else {
       whole.append(piece);
     }
+    size = std::max<std::uint64_t>(size, whole.size());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "http/socket.h"
 #include "tinker/http.h"
 #include "tinker/result.h"
+#include "tinker/unique_function.h"
 
 namespace tinker::http {
 
@@ -222,8 +223,13 @@ class ServerRequest {
   std::shared_ptr<ServerExchange> exchange_;
 };
 
-/// The whole body. Fails with status 413 where it is longer than `limit`.
+/// The whole body. Fails with status 413 where it is, or is declared to be, longer than `limit`.
 async::Task<std::string> read_body(ServerRequest request, std::size_t limit);
+/// Tells `on_size` before every wait how long the body is: the declared length, else what has come.
+/// An error of `on_size` ends the reading.
+async::Task<std::string> read_body(ServerRequest request,
+                                   std::size_t limit,
+                                   UniqueFunction<Result<void>(std::size_t bytes)> on_size);
 
 /// Answers one request: `send` once, or `begin`, `write` any number of times and `end`. A handler
 /// that ends without an answer gives status 500, or the `http_status` of its error. Calls without

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <span>
 
 #include "tokenizer/unicode.h"
 
@@ -29,26 +29,21 @@ CodePointSet set_of(std::initializer_list<std::string_view> properties) {
   return out;
 }
 
-template <std::size_t count>
-void append_mapped(std::string& out,
-                   const CaseMapping (&table)[count],
-                   std::string_view text,
-                   std::size_t begin,
-                   std::size_t end,
-                   char32_t point) {
-  const auto* const found = std::ranges::lower_bound(table, point, {}, &CaseMapping::point);
-  out += found != std::end(table) && found->point == point ? found->text
-                                                           : text.substr(begin, end - begin);
+using CaseTable = std::span<const CaseMapping>;
+
+/// `text` is how `point` is written.
+void append_mapped(std::string& out, CaseTable table, char32_t point, std::string_view text) {
+  const auto found = std::ranges::lower_bound(table, point, {}, &CaseMapping::point);
+  out += found != table.end() && found->point == point ? found->text : text;
 }
 
-template <std::size_t count>
-std::string mapped(const CaseMapping (&table)[count], std::string_view text) {
+std::string mapped(CaseTable table, std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
     const char32_t point = next_code_point(text, at);
-    append_mapped(out, table, text, begin, at, point);
+    append_mapped(out, table, point, text.substr(begin, at - begin));
   }
   return out;
 }
@@ -147,11 +142,8 @@ std::string titled(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
     const char32_t point = next_code_point(text, at);
-    if (is_inside) {
-      append_mapped(out, kLower, text, begin, at, point);
-    } else {
-      append_mapped(out, kTitle, text, begin, at, point);
-    }
+    const CaseTable table = is_inside ? CaseTable(kLower) : CaseTable(kTitle);
+    append_mapped(out, table, point, text.substr(begin, at - begin));
     is_inside = is_letter(point);
   }
   return out;

@@ -305,9 +305,9 @@ std::string_view ToolSpec::description() const {
 }
 
 const Json& ToolSpec::parameters() const {
-  static const Json kNone = Json::Object();
+  static const Json none = Json::Object();
   const Json* schema = json_.find("parameters");
-  return schema ? *schema : kNone;
+  return schema ? *schema : none;
 }
 
 Result<Conversation> Conversation::parse(std::string_view text) {
@@ -385,7 +385,7 @@ Json to_json(const Message& message) {
   if (!message.unparsed_tool_calls.empty()) {
     Json::Array calls;
     for (const auto& call : message.unparsed_tool_calls) {
-      calls.push_back(Json::Object{{"raw_text", call.raw_text}, {"error", call.error}});
+      calls.emplace_back(Json::Object{{"raw_text", call.raw_text}, {"error", call.error}});
     }
     out.emplace_back("unparsed_tool_calls", std::move(calls));
   }

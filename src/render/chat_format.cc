@@ -7,24 +7,16 @@
 #include "tinker/chat_format.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/strings.h"
 #include "render/content.h"
+#include "render/train_on.h"
 #include "tinker/check.h"
 
 namespace tinker {
 
 namespace {
-
-constexpr std::array<std::string_view, 7> kModes = {"last_assistant_message",
-                                                    "last_assistant_turn",
-                                                    "all_assistant_messages",
-                                                    "all_messages",
-                                                    "all_tokens",
-                                                    "all_user_and_system_messages",
-                                                    "customized"};
 
 bool is_assistant(const Message& message) {
   return message.role == "assistant";
@@ -85,41 +77,6 @@ class Assembly {
   SupervisedExample example_ = {};
 };
 
-/// Each message says whether it is trained, or none does.
-Result<void> check_trainable(const std::vector<Message>& messages, TrainOnWhat mode) {
-  const bool is_custom = mode == TrainOnWhat::customized;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].trainable.has_value() == is_custom) continue;
-    return Error::invalid_argument(
-        base::concat("messages[",
-                     i,
-                     "].trainable is ",
-                     is_custom ? "missing: the mode 'customized' needs it in every message"
-                               : "given, but only the mode 'customized' looks at it"));
-  }
-  return {};
-}
-
-/// Whether the output of message `index` is trained.
-bool is_trained(std::span<const Message> messages,
-                std::size_t index,
-                std::size_t turn_start,
-                TrainOnWhat mode) {
-  const Message& message = messages[index];
-  switch (mode) {
-    case TrainOnWhat::last_assistant_message:
-      return index + 1 == messages.size() && is_assistant(message);
-    case TrainOnWhat::last_assistant_turn: return index >= turn_start && is_assistant(message);
-    case TrainOnWhat::all_assistant_messages: return is_assistant(message);
-    case TrainOnWhat::all_messages:
-    case TrainOnWhat::all_tokens: return true;
-    case TrainOnWhat::all_user_and_system_messages:
-      return message.role == "user" || message.role == "system";
-    case TrainOnWhat::customized: return message.trainable.value_or(false);
-  }
-  return false;
-}
-
 bool is_text(const ModelInput& input) {
   return std::ranges::all_of(input.chunks, [](const ModelInputChunk& chunk) {
     return std::holds_alternative<EncodedTextChunk>(chunk);
@@ -133,18 +90,6 @@ PreparedMessages first(const PreparedMessages& conversation, std::size_t count) 
 }
 
 }  // namespace
-
-std::string_view to_string(TrainOnWhat mode) noexcept {
-  return kModes.at(static_cast<std::size_t>(mode));
-}
-
-Result<TrainOnWhat> parse_train_on_what(std::string_view text) {
-  const auto found = std::ranges::find(kModes, text);
-  if (found != kModes.end()) return static_cast<TrainOnWhat>(found - kModes.begin());
-  std::string known;
-  for (const auto mode : kModes) known += base::concat(known.empty() ? "" : ", ", mode);
-  return Error::invalid_argument(base::concat("expected one of ", known, ", found '", text, "'"));
-}
 
 std::string_view to_string(ParseTermination termination) noexcept {
   switch (termination) {
@@ -222,14 +167,14 @@ Result<ModelInput> ChatFormat::prompt(const PreparedMessages& conversation,
 Result<SupervisedExample> ChatFormat::supervised(const PreparedMessages& conversation,
                                                  TrainOnWhat mode) const {
   const auto& messages = conversation.messages;
-  TINKER_TRY(check_trainable(messages, mode));
+  TINKER_TRY(render::check_trainable(messages, mode));
   const std::span all(messages);
   const std::size_t start = turn_start(all.first(all.empty() ? 0 : all.size() - 1));
   Assembly out;
   TINKER_TRY(out.add(begin(), 0));
   for (std::size_t i = 0; i < messages.size(); ++i) {
     TINKER_TRY(const auto rendered, render(messages[i], place_of(conversation, i, start)));
-    const float weight = is_trained(messages, i, start, mode) ? 1.0F : 0.0F;
+    const float weight = render::is_trained(messages, i, start, mode) ? 1.0F : 0.0F;
     TINKER_TRY(out.add(rendered.header, mode == TrainOnWhat::all_tokens ? 1.0F : 0.0F));
     TINKER_TRY(out.add(rendered.output, weight));
     if (i + 1 == messages.size()) {

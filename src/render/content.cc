@@ -66,8 +66,8 @@ Result<std::size_t> positions_of(const ModelInputChunk& chunk) {
 }
 
 const std::vector<ToolCall>& calls_of(const Message& message) {
-  static const std::vector<ToolCall> kNone;
-  return message.tool_calls ? *message.tool_calls : kNone;
+  static const std::vector<ToolCall> none;
+  return message.tool_calls ? *message.tool_calls : none;
 }
 
 }  // namespace tinker::render

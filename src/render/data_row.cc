@@ -1,8 +1,11 @@
 // Lines of training data, and what becomes of them.
+#include "render/data_row.h"
+
 #include <utility>
 
 #include "base/strings.h"
 #include "render/content.h"
+#include "render/train_on.h"
 #include "tinker/training_data.h"
 #include "wire/json.h"
 
@@ -44,7 +47,7 @@ Result<DataRow> comparison(const Json& json) {
   const Json* label = json.find("label");
   const auto* which = label ? label->get_if<std::string>() : nullptr;
   if (!which || (*which != "A" && *which != "B" && *which != "Tie")) {
-    return Error::invalid_argument("'label' of a comparison must be \"A\", \"B\" or \"Tie\"");
+    return Error::invalid_argument(R"('label' of a comparison must be "A", "B" or "Tie")");
   }
   const bool is_first = *which == "A";
   return preference(*json.find("comparison"),
@@ -58,36 +61,12 @@ std::vector<Message> joined(std::vector<Message> first, const std::vector<Messag
   return first;
 }
 
-/// The messages with those before them that tell the model of the tools.
-Result<std::vector<Message>> with_tools(const Conversation& conversation,
-                                        const Renderer& renderer) {
-  if (conversation.tools.empty()) return conversation.messages;
-  auto messages = conversation.messages;
-  std::string system;
-  // Where messages say whether they are trained, those before them must say so, too.
-  std::optional<bool> trainable;
-  if (!messages.empty() && messages.front().trainable) trainable = false;
-  if (!messages.empty() && messages.front().role == "system") {
-    TINKER_TRY(system, render::plain_text(messages.front()));
-    trainable = messages.front().trainable;
-    messages.erase(messages.begin());
-  }
-  TINKER_TRY(auto prefix,
-             renderer.create_conversation_prefix_with_tools(conversation.tools, system));
-  for (auto& message : prefix) message.trainable = trainable;
-  return joined(std::move(prefix), messages);
-}
-
 Result<std::vector<Datum>> data_of(std::vector<Message> messages,
                                    const Renderer& renderer,
                                    TrainOnWhat mode,
                                    const RenderOptions& options) {
   std::vector<SupervisedExample> examples;
-  // Other modes name no turns of the assistant, which is what a conversation is split into.
-  const bool names_turns = mode == TrainOnWhat::last_assistant_message ||
-                           mode == TrainOnWhat::last_assistant_turn ||
-                           mode == TrainOnWhat::all_assistant_messages;
-  if (options.splits && names_turns) {
+  if (options.splits && render::names_turns(mode)) {
     TINKER_TRY(examples, renderer.build_supervised_examples(std::move(messages), mode));
   } else {
     TINKER_TRY(auto example, renderer.build_supervised_example(std::move(messages), mode));
@@ -130,6 +109,25 @@ Result<std::vector<Datum>> data_of(const TextRow& row,
 
 }  // namespace
 
+Result<std::vector<Message>> render::with_tools(const Conversation& conversation,
+                                                const Renderer& renderer) {
+  if (conversation.tools.empty()) return conversation.messages;
+  auto messages = conversation.messages;
+  std::string system;
+  // Where messages say whether they are trained, those before them must say so, too.
+  std::optional<bool> trainable;
+  if (!messages.empty() && messages.front().trainable) trainable = false;
+  if (!messages.empty() && messages.front().role == "system") {
+    TINKER_TRY(system, plain_text(messages.front()));
+    trainable = messages.front().trainable;
+    messages.erase(messages.begin());
+  }
+  TINKER_TRY(auto prefix,
+             renderer.create_conversation_prefix_with_tools(conversation.tools, system));
+  for (auto& message : prefix) message.trainable = trainable;
+  return joined(std::move(prefix), messages);
+}
+
 Result<DataRow> parse_data_row(std::string_view line) {
   TINKER_TRY(const auto json, wire::decode_json<Json>(line));
   if (json.find("messages")) {
@@ -159,7 +157,8 @@ Result<std::vector<Datum>> to_data(const DataRow& row,
     return data_of(*preference, renderer, options);
   }
   if (const auto* text = std::get_if<TextRow>(&row)) return data_of(*text, renderer, options);
-  TINKER_TRY(auto messages, with_tools(std::get<ConversationRow>(row).conversation, renderer));
+  TINKER_TRY(auto messages,
+             render::with_tools(std::get<ConversationRow>(row).conversation, renderer));
   const auto mode = options.train_on.value_or(TrainOnWhat::all_assistant_messages);
   return data_of(std::move(messages), renderer, mode, options);
 }

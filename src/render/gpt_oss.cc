@@ -290,7 +290,7 @@ class GptOssFormat final : public ChatFormat {
 
   /// "functions.get_weather"
   static std::string tool_name(const Message& message) {
-    const std::string name = message.name.value_or("");
+    std::string name = message.name.value_or("");
     if (name.starts_with(kFunctions)) return name;
     return concat(kFunctions, name.empty() ? "unknown" : name);
   }

@@ -21,12 +21,12 @@ Result<std::string> type_of(const Value& schema);
 /// A member that is there and not null, zero or empty.
 const Value* given(const Value& schema, std::string_view name) {
   const Value* const member = schema.dict().member(name);
-  return member && member->truth() ? member : nullptr;
+  return member != nullptr && member->truth() ? member : nullptr;
 }
 
 bool is_type(const Value& schema, std::string_view name) {
   const Value* const type = schema.dict().member("type");
-  return type && type->is_string() && type->text() == name;
+  return type != nullptr && type->is_string() && type->text() == name;
 }
 
 Result<void> expect_schema(const Value& schema) {
@@ -37,7 +37,7 @@ Result<void> expect_schema(const Value& schema) {
 
 bool is_required(const Value& schema, const Value& property) {
   const Value* const required = given(schema, "required");
-  return required && required->is_sequence() &&
+  return required != nullptr && required->is_sequence() &&
          std::ranges::any_of(required->items(),
                              [&](const Value& name) { return jinja::equal(name, property); });
 }
@@ -105,8 +105,10 @@ Result<std::string> type_of(const Value& schema) {
     if (const Value* const values = members.member("enum")) return alternatives(*values, json_of);
   }
   std::string out = "any";
-  if (is_type(schema, "string") || is_type(schema, "boolean")) {
-    out = type->text();
+  if (is_type(schema, "string")) {
+    out = "string";
+  } else if (is_type(schema, "boolean")) {
+    out = "boolean";
   } else if (is_type(schema, "number") || is_type(schema, "integer")) {
     out = "number";
   } else if (is_type(schema, "array")) {

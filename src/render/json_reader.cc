@@ -193,13 +193,13 @@ Result<char32_t> Reader::read_hex() {
   constexpr std::size_t kDigits = 4;
   const std::string_view digits = text_.substr(at_, kDigits);
   std::uint32_t point = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, code] = std::from_chars(digits.data(), end, point, 16);
-  if (code != std::errc() || stop != end || digits.size() < kDigits) {
+  const auto [stop, code] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), point, 16);
+  if (digits.size() < kDigits || code != std::errc() || stop != digits.data() + kDigits) {
     return error("Invalid \\uXXXX escape", at_ - 1);
   }
   at_ += kDigits;
-  return char32_t(point);
+  return static_cast<char32_t>(point);
 }
 
 Result<Value> Reader::read_number() {
@@ -214,14 +214,15 @@ Result<Value> Reader::read_number() {
     if (!take_digits()) at_ = fraction_end;
   }
   const std::string_view digits = text_.substr(begin, at_ - begin);
-  const char* const end = digits.data() + digits.size();
   const bool is_whole = at_ == whole_end;
   if (is_whole) {
     std::int64_t integer = 0;
-    if (std::from_chars(digits.data(), end, integer).ec == std::errc()) return Value(integer);
+    if (std::from_chars(digits.data(), digits.data() + digits.size(), integer).ec == std::errc())
+      return Value(integer);
   }
   double real = 0;
-  if (std::from_chars(digits.data(), end, real).ec == std::errc::result_out_of_range) {
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), real).ec ==
+      std::errc::result_out_of_range) {
     const bool is_tiny =
         digits.find("e-") != std::string_view::npos || digits.find("E-") != std::string_view::npos;
     const double size = is_tiny ? 0 : std::numeric_limits<double>::infinity();

@@ -16,11 +16,13 @@ jinja::Value to_value(const Json& json);
 /// Reads a document. The error's message begins with "Invalid JSON: ".
 Result<jinja::Value> load_json(std::string_view text);
 
+// NOLINTBEGIN(bugprone-throwing-static-initialization): strings this short need no memory.
 // What Python's `json.dumps` writes.
 inline const jinja::JsonStyle kAsciiJson = {
     .is_ascii = true, .item_separator = ", ", .key_separator = ": "};
 /// With `ensure_ascii=False`.
 inline const jinja::JsonStyle kUnicodeJson = {.item_separator = ", ", .key_separator = ": "};
+// NOLINTEND(bugprone-throwing-static-initialization)
 
 /// Fails for what is nested too deeply.
 Result<std::string> dump_json(const jinja::Value& value, const jinja::JsonStyle& style);

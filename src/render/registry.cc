@@ -206,7 +206,8 @@ Result<std::vector<std::string_view>> renderers_of(std::string_view model) {
   return Error{.code = ErrorCode::not_found,
                .message = base::concat("no renderer is known for the model '",
                                        model,
-                                       "'; Renderer::create takes one by its name")};
+                                       "'; Renderer::create takes one by its name, "
+                                       "Renderer::from_folder uses the model's own template")};
 }
 
 }  // namespace tinker

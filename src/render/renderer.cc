@@ -4,6 +4,8 @@
 
 #include "base/strings.h"
 #include "render/registry.h"
+#include "render/template_files.h"
+#include "render/template_format.h"
 
 namespace tinker {
 
@@ -27,6 +29,22 @@ Result<Renderer> Renderer::for_model(std::string_view model,
                                      const RendererOptions& options) {
   TINKER_TRY(const auto names, renderers_of(model));
   return create(names.front(), std::move(tokenizer), options);
+}
+
+Result<Renderer> Renderer::from_template(std::string_view source,
+                                         Tokenizer tokenizer,
+                                         const TemplateOptions& options) {
+  TINKER_TRY(auto format, render::make_template_format(source, std::move(tokenizer), options));
+  return Renderer("template", std::move(format));
+}
+
+Result<Renderer> Renderer::from_folder(const std::filesystem::path& path,
+                                       const TemplateOptions& options) {
+  TINKER_TRY(auto tokenizer, Tokenizer::load(path));
+  TINKER_TRY(const auto files, render::read_template_files(path, tokenizer, options));
+  auto out = from_template(files.source, std::move(tokenizer), files.options);
+  if (!out.ok()) return std::move(out).error().with_context(path.string());
+  return out;
 }
 
 Result<ModelInput> Renderer::build_generation_prompt(std::vector<Message> messages) const {

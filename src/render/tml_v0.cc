@@ -38,10 +38,10 @@ struct Author {
   std::string_view role;
   std::string_view token;
 };
-constexpr std::array kAuthors = {Author{"system", kSystem},
-                                 Author{"user", "<|message_user|>"},
-                                 Author{"assistant", kModel},
-                                 Author{"tool", "<|message_tool|>"}};
+constexpr std::array kAuthors = {Author{.role = "system", .token = kSystem},
+                                 Author{.role = "user", .token = "<|message_user|>"},
+                                 Author{.role = "assistant", .token = kModel},
+                                 Author{.role = "tool", .token = "<|message_tool|>"}};
 
 /// "0.9": thousandths, then hundredths, each with halves to even, in the official arithmetic.
 std::string effort_text(double effort) {
@@ -379,11 +379,11 @@ Result<std::vector<Message>> TmlV0Format::declare_tools(std::span<const ToolSpec
   if (tools.empty()) return out;
   Json::Array list;
   for (const auto& tool : tools) {
-    list.push_back(Json::Object{{"type", "function"},
-                                {"function",
-                                 Json::Object{{"name", tool.name()},
-                                              {"description", tool.description()},
-                                              {"parameters", tool.parameters()}}}});
+    list.emplace_back(Json::Object{{"type", "function"},
+                                   {"function",
+                                    Json::Object{{"name", tool.name()},
+                                                 {"description", tool.description()},
+                                                 {"parameters", tool.parameters()}}}});
   }
   TINKER_TRY(auto json,
              dump_json(Json(std::move(list)),
@@ -398,8 +398,8 @@ Format make_tml_v0(Tokenizer tokenizer, const RendererOptions& options) {
   TINKER_TRY(require_tokens(
       tokenizer, {kEndMessage, kEndSampling, kText, kThinking, kToolError, kDeclaration, kInvoke}));
   for (const auto& author : kAuthors) TINKER_TRY(require_tokens(tokenizer, {author.token}));
-  // Written so that NaN is refused, too.
-  if (!(options.effort >= 0 && options.effort < 1)) {
+  const bool is_effort = options.effort >= 0 && options.effort < 1;  // NaN is none
+  if (!is_effort) {
     return Error::invalid_argument(
         concat("expected an effort from 0 to below 1, found ", options.effort));
   }

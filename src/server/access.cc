@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::string_view kOwnerUrn = "tml:organization_user:";
 constexpr std::string_view kTokenStart = "eyJ";  // of every JWT, and of no key (R3.1)
-constexpr std::chrono::hours kTokenLife{1};
 constexpr std::size_t kSecretBytes = 32;
 
 Caller caller_named(std::string_view name, std::int64_t key_id) {
@@ -115,10 +114,9 @@ Result<Caller> Access::authenticate(std::string_view credential, Instant now) co
                                              : parts_->by_key(credential);
 }
 
-Result<std::string> Access::issue_token(const Caller& caller, Instant now) const {
-  return sign_token({.owner = caller.owner, .key_id = caller.key_id, .expires = now + kTokenLife},
-                    now,
-                    parts_->token_key);
+Result<std::string> Access::issue_token(const Caller& caller, Instant now, Instant expires) const {
+  return sign_token(
+      {.owner = caller.owner, .key_id = caller.key_id, .expires = expires}, now, parts_->token_key);
 }
 
 void Access::revoke(std::int64_t key_id) {

@@ -34,8 +34,10 @@ class Access {
   /// By a key or an unexpired token of `issue_token`; the time it takes does not tell which key is
   /// nearly right. Fails with `unauthenticated`, without a word of the credential.
   [[nodiscard]] Result<Caller> authenticate(std::string_view credential, Instant now) const;
-  /// A JWT that lives an hour (PROTOCOL 9.3, rule 20 of section 10).
-  [[nodiscard]] Result<std::string> issue_token(const Caller& caller, Instant now) const;
+  /// A JWT (PROTOCOL 9.3, rule 20 of section 10).
+  [[nodiscard]] Result<std::string> issue_token(const Caller& caller,
+                                                Instant now,
+                                                Instant expires) const;
   /// From now on the key is refused, and so are its tokens. Lasts as long as the handles.
   void revoke(std::int64_t key_id);
 

@@ -43,20 +43,31 @@ std::string_view prefix_of(AuditEventType type) {
   return "";
 }
 
+/// Where there are no keys, nobody logs in.
+void note_login(const Call& call) {
+  if (!call.service->access.needs_key()) return;
+  call.service->audit(call.caller, "organization_login", {{"name", call.caller.name}});
+}
+
 }  // namespace
 
 async::Task<AuthTokenResponse> exchange_token(Call call) {
-  call.service->audit(call.caller, "organization_login", {{"name", call.caller.name}});
-  TINKER_CO_TRY(std::string token,
-                call.service->access.issue_token(call.caller, call.service->now()));
+  const ServiceOptions& options = call.service->options();
+  if (!options.flags.config.pjwt_auth_enabled) {
+    co_return Error{.code = ErrorCode::not_found,
+                    .message = "this server issues no tokens: its flag pjwt_auth_enabled is off"};
+  }
+  note_login(call);
+  const Instant now = call.service->now();
+  TINKER_CO_TRY(
+      std::string token,
+      call.service->access.issue_token(call.caller, now, now + options.limits.token_time));
   co_return AuthTokenResponse{.jwt = Secret(std::move(token))};
 }
 
 // Only a login asks for it (PROTOCOL 9.48).
 async::Task<SelfApiKeyResponse> own_key(Call call) {
-  if (call.service->access.needs_key()) {
-    call.service->audit(call.caller, "organization_login", {{"name", call.caller.name}});
-  }
+  note_login(call);
   co_return SelfApiKeyResponse{
       .key_id = call.caller.key_id,
       .name = call.caller.name,

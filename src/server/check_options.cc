@@ -13,6 +13,9 @@ namespace tinker::server {
 
 namespace {
 
+// Clocks count nanoseconds in 64 bits.
+constexpr std::chrono::seconds kMostSessionTimeout = std::chrono::hours(365 * 24);
+
 Result<void> check_public_url(const LocalServerOptions& options) {
   if (options.public_url.empty()) return {};
   const auto checked = http::normalize_base_url(options.public_url);
@@ -55,9 +58,18 @@ Result<void> check_options(const LocalServerOptions& options) {
         "TLS: a Unix socket does without, because no other machine reaches it; give a host and a "
         "port, or no certificate");
   }
-  if (options.session_timeout <= std::chrono::seconds(0)) {
-    return bad_request(base::concat(
-        "session_timeout: expected at least 1 s, found ", options.session_timeout.count(), " s"));
+  if (options.session_timeout <= std::chrono::seconds(0) ||
+      options.session_timeout > kMostSessionTimeout) {
+    return bad_request(base::concat("session_timeout: expected 1 s to ",
+                                    kMostSessionTimeout.count(),
+                                    " s (365 days), found ",
+                                    options.session_timeout.count(),
+                                    " s"));
+  }
+  if (options.durable && options.data_dir.empty()) {
+    return bad_request(
+        "durable: runs cannot survive the server without a folder that does; give data_dir "
+        "(--data-dir), or leave durable (--durable) out");
   }
   if (options.snapshot_steps < 1)
     return bad_request("snapshot_steps: expected at least 1, found 0");

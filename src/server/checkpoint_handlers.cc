@@ -302,6 +302,10 @@ async::Task<CopyWeightsResponse> copy_weights(Call call, CopyWeightsRequest requ
   const Secret token = request.weights_access_token.value_or(Secret(header));
   auto search = call.service->readable_checkpoint(request.source_path, call.caller.owner, token);
   TINKER_CO_TRY(const auto source, co_await std::move(search));
+  if (call.service->imported.find(source.path()) != nullptr) {
+    co_return bad_request(
+        base::concat(request.source_path, " was imported: it can be sampled from, not copied"));
+  }
   RunRecord run = {.owner = call.caller.owner,
                    .base_model = source.base_model,
                    .lora = source.lora,

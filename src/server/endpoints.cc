@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/sha256.h"
 #include "base/strings.h"
-#include "http/content_coding.h"
+#include "server/bodies.h"
 #include "server/browser_check.h"
 #include "server/errors.h"
 #include "server/handlers.h"
@@ -26,12 +25,8 @@ namespace {
 
 using http::Method;
 
-// Bodies at least this long are hashed and read by a worker, packed ones are always unpacked there.
+// Bodies at least this long are decoded by a worker.
 constexpr std::size_t kLargeBody = std::size_t{64} << 10U;
-// A packed body may stand for this much, and beyond that for so many times its size: what stands
-// for more was made to fill the memory.
-constexpr std::size_t kUnpacked = std::size_t{64} << 20U;
-constexpr std::size_t kMaxExpansion = 1000;
 
 /// Who may call an endpoint.
 enum class Gate {
@@ -437,41 +432,6 @@ Result<void> check_content_type(const http::ServerRequest& request) {
       .http_status = 415};
 }
 
-struct Unpacked {
-  std::string body = {};
-  std::string hash = {};
-};
-
-Result<Unpacked> unpack(const std::string& coding,
-                        std::string body,
-                        std::size_t limit,
-                        bool is_hashed) {
-  const std::size_t most = std::min(limit, std::max(kUnpacked, kMaxExpansion * body.size()));
-  TINKER_TRY(std::string plain,
-             http::decode_content(coding, std::move(body), most, ErrorCode::unprocessable));
-  if (!is_hashed) return Unpacked{.body = std::move(plain)};
-  base::Sha256 hash;
-  hash.update(plain);
-  return Unpacked{.body = std::move(plain), .hash = hash.finish()};
-}
-
-async::Task<Unpacked> read_and_unpack(std::shared_ptr<Service> service,
-                                      http::ServerRequest request,
-                                      std::size_t limit,
-                                      bool is_hashed) {
-  auto reading = http::read_body(request, limit);
-  TINKER_CO_TRY(std::string body, co_await std::move(reading));
-  const std::string coding(request.headers().find("content-encoding").value_or(""));
-  if (coding.empty() && body.size() < kLargeBody) {
-    co_return unpack(coding, std::move(body), limit, is_hashed);
-  }
-  auto unpacked = service->work([coding, body = std::move(body), limit, is_hashed]() mutable {
-    return unpack(coding, std::move(body), limit, is_hashed);
-  });
-  auto wait = async::until(std::move(unpacked));
-  co_return co_await wait;
-}
-
 async::Task<Reply> dispatch(std::shared_ptr<Service> service,
                             http::ServerRequest request,
                             http::ResponseWriter writer,
@@ -507,19 +467,20 @@ async::Task<Reply> dispatch(std::shared_ptr<Service> service,
   TINKER_CO_TRY(check_content_type(request));
   const auto& limits = service->options().limits;
   const std::size_t limit = found.endpoint->is_training ? limits.training_bytes : limits.json_bytes;
-  auto reading = read_and_unpack(service, request, limit, found.endpoint->is_work);
-  TINKER_CO_TRY(auto unpacked, co_await std::move(reading));
+  const auto incoming = std::make_shared<IncomingBody>(service, caller.owner);
+  auto receiving = receive_body(service, incoming, request, limit, found.endpoint->is_work);
+  TINKER_CO_TRY(auto body, co_await std::move(receiving));
   Call call = {.service = service,
                .request = request,
                .writer = writer,
                .caller = std::move(caller),
                .args = found.args,
-               .payload_hash = std::move(unpacked.hash)};
+               .payload_hash = std::move(body.hash)};
   if (service->journals && found.endpoint->is_journalled) {
-    call.source = {.body = std::make_shared<const std::string>(unpacked.body),
+    call.source = {.body = std::make_shared<const std::string>(body.bytes),
                    .content_type = std::string(call.header("content-type"))};
   }
-  auto handling = found.endpoint->handle(std::move(call), std::move(unpacked.body));
+  auto handling = found.endpoint->handle(std::move(call), std::move(body.bytes));
   co_return co_await std::move(handling);
 }
 

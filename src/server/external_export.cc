@@ -63,7 +63,7 @@ async::Task<CheckpointRecord> export_adapter(std::shared_ptr<Service> service,
   });
   auto committing = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await committing);
-  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
+  if (record.folder == save.place.name) service->note_save(run->record, record);
   co_return record;
 }
 
@@ -106,7 +106,6 @@ async::Task<EncodedResult> run_external_save(std::shared_ptr<Service> service,
     (void)co_await wait;
     co_return record.error();
   }
-  service->note_save(*record);
   TINKER_CO_TRY(std::string json,
                 wire::encode_json(SaveWeightsExternalResponseInternal{
                     .path = record->path().to_string(), .size_bytes = record->size_bytes}));

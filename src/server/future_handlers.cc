@@ -49,10 +49,11 @@ struct Answer {
 };
 
 /// Whether an earlier life of the server may have accepted an id: it names a session that is known,
-/// but no run or sampler of this life. 410 makes clients ask again for it; 404 is final.
+/// and no run or sampler that began in this life. 410 makes clients ask again for it; 404 is final.
 async::Task<bool> is_of_earlier_life(Call call, std::string request_id) {
   const std::string target = request_id.substr(0, request_id.rfind(':'));
-  if (call.service->find_run(target, call.caller.owner).ok()) co_return false;
+  const auto run = call.service->find_run(target, call.caller.owner);
+  if (run.ok()) co_return (*run)->may_have_done(request_id);
   const auto sampler = call.service->samplers.find(target);
   if (sampler && sampler->record.owner == call.caller.owner) co_return sampler->is_revived;
   auto search =

@@ -97,6 +97,8 @@ void JournalLog::discard(std::string folder) {
   thread_->post([disk = disk_, folder = std::move(folder)] {
     disk->file.reset();
     std::error_code ignored;
+    // First, so that no crash leaves a log that names what is not there any more.
+    std::filesystem::remove(disk->path, ignored);
     std::filesystem::remove_all(folder, ignored);
   });
 }

@@ -43,6 +43,7 @@ class JournalLog : public std::enable_shared_from_this<JournalLog> {
 
   /// The last attempt to write failed.
   [[nodiscard]] bool is_failing() const noexcept { return is_failing_; }
+  [[nodiscard]] bool is_discarded() const noexcept { return is_discarded_; }
   /// Bytes of records since the last `rewrite`.
   [[nodiscard]] std::size_t appended_bytes() const noexcept { return appended_bytes_; }
 

@@ -38,8 +38,16 @@ constexpr std::array kRows = {
              &Limits::training_bytes,
              Unit::bytes,
              "a body of training data, unpacked"},
+    LimitRow{"incoming_bytes",
+             &Limits::incoming_bytes,
+             Unit::bytes,
+             "bodies over 64KiB of requests that are not answered yet; beyond, more get 429"},
     LimitRow{"head_time", &Limits::head_time, Unit::time, "for a head to come, TLS included"},
     LimitRow{"body_time", &Limits::body_time, Unit::time, "for each KiB of a body to come"},
+    LimitRow{"body_total_time",
+             &Limits::body_total_time,
+             Unit::time,
+             "for a whole body to come that is kept in memory: any but a file of an upload"},
     LimitRow{"idle_time", &Limits::idle_time, Unit::time, "between two requests of a connection"},
     LimitRow{
         "write_time", &Limits::write_time, Unit::time, "for each KiB of an answer to be taken"},
@@ -52,13 +60,25 @@ constexpr std::array kRows = {
              Unit::bytes,
              "training data that was accepted and is not finished; beyond, more gets 429"},
     LimitRow{"samples", &Limits::samples, Unit::count, "samples of one request"},
-    LimitRow{"losses", &Limits::losses, Unit::count, "custom losses of a session"},
+    LimitRow{"sessions",
+             &Limits::sessions,
+             Unit::count,
+             "sessions of an owner that are in memory: open ones, and for the session timeout "
+             "those that ended or were asked for; beyond, 429"},
+    LimitRow{"runs",
+             &Limits::runs,
+             Unit::count,
+             "training runs of a session, also those that were unloaded or refused"},
+    LimitRow{"losses",
+             &Limits::losses,
+             Unit::count,
+             "custom losses of a session, also those that were refused"},
     LimitRow{
         "ephemeral_saves",
         &Limits::ephemeral_saves,
         Unit::count,
-        "weights that a session keeps to sample from though no name leads to them; beyond, the "
-        "oldest go"},
+        "weights that a training run keeps to sample from though no name leads to them; beyond, "
+        "the oldest go"},
     LimitRow{"adapters",
              &Limits::adapters,
              Unit::count,
@@ -110,6 +130,18 @@ constexpr std::array kRows = {
              &Limits::link_time,
              Unit::time,
              "that a signed link to an archive or an export is good"},
+    LimitRow{"upload_time",
+             &Limits::upload_time,
+             Unit::time,
+             "that an upload of an adapter can be sent and finished"},
+    LimitRow{"token_time",
+             &Limits::token_time,
+             Unit::time,
+             "that a token is good which a key was exchanged for"},
+    LimitRow{"history_time",
+             &Limits::history_time,
+             Unit::time,
+             "that the catalogue keeps sessions without checkpoints, the audit and usage"},
     LimitRow{"sweep_time",
              &Limits::sweep_time,
              Unit::time,
@@ -127,7 +159,7 @@ constexpr std::array kTimes = {
     Suffix{"h", 3'600'000}, Suffix{"min", 60'000}, Suffix{"s", 1000}, Suffix{"ms", 1}};
 constexpr std::uint64_t kMostCount = 1'000'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50U;
-constexpr std::uint64_t kMostTime = std::uint64_t{365} * 24 * 3'600'000;
+constexpr std::uint64_t kMostTime = std::uint64_t{3650} * 24 * 3'600'000;
 
 std::span<const Suffix> suffixes(Unit unit) {
   if (unit == Unit::count) return {};

@@ -1,6 +1,7 @@
 #include "server/live_run.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/strings.h"
@@ -66,6 +67,8 @@ LiveRun::LiveRun(const std::shared_ptr<Service>& service,
                  Journalled journalled)
     : record(std::move(r)),
       sequencer_(service->loop(), journalled.next, service->options().limits.chunk_time),
+      first_(journalled.next),
+      is_restored_(journalled.is_restored),
       journal_(std::move(journalled.journal)) {
   scope_->attach(std::move(parent));
 }
@@ -88,13 +91,18 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
   }
   Start what = {.request_id = request_id,
                 .work = std::move(operation.work),
+                .is_known = source.outcome != nullptr,
                 .is_final = operation.is_final && !source.outcome};
   // The start is posted, so that the future is open by then.
   auto start_it = [service, self = shared_from_this(), what = std::move(what)](
                       std::optional<Error> refusal) mutable {
     service->loop()->post(
         [service, self, refusal = std::move(refusal), what = std::move(what)]() mutable {
-          if (refusal) return self->finish(*service, what.request_id, *std::move(refusal));
+          // Whether a request comes too late depends on the clock, which a replay does not repeat.
+          if (refusal && !what.is_known) {
+            what.work = LiveRun::refusal(*std::move(refusal));
+            what.is_final = true;
+          }
           self->start(service, std::move(what));
         });
   };
@@ -121,6 +129,7 @@ Result<Sequencer::Admission> LiveRun::admit(const std::shared_ptr<Service>& serv
 
 async::Task<std::string> LiveRun::submit(std::shared_ptr<Service> service, Operation operation) {
   const bool is_recorded = journal_ && !operation.source.is_replay;
+  if (!operation.source.is_replay) record.last_request_at = service->now();
   if (is_recorded && journal_->is_failing()) {
     auto trying = journal_->sync();
     TINKER_CO_TRY(co_await std::move(trying));
@@ -166,6 +175,7 @@ void LiveRun::start(const std::shared_ptr<Service>& service, Start what) {
                      detail::Late<EncodedResult> result) {
                    self->finish(*service, request_id, *std::move(result));
                  });
+  take_state();
 }
 
 void LiveRun::finish(Service& service,
@@ -180,6 +190,14 @@ void LiveRun::finish(Service& service,
   service.futures.finish(request_id, std::move(result));
   if (journal_) journal_->finish(request_id);
   if (was_catching_up) service.caught_up.wake_all();
+}
+
+bool LiveRun::may_have_done(std::string_view request_id) const noexcept {
+  const std::string_view place = request_id.substr(request_id.rfind(':') + 1);
+  if (place.starts_with('x')) return is_restored_;  // it had no number
+  std::int64_t number = 0;
+  std::from_chars(place.data(), place.data() + place.size(), number);
+  return number >= 1 && number < first_;
 }
 
 StillPending LiveRun::why_pending(std::string_view request_id, const FutureStore& futures) const {
@@ -223,17 +241,32 @@ async::Task<> LiveRun::recorded() {
   co_return co_await std::move(syncing);
 }
 
-std::optional<std::string> LiveRun::begin_snapshot(std::optional<std::int64_t> next) {
-  if (!journal_ || !next) return std::nullopt;
-  return journal_->begin_snapshot(*trainer_, scope_, *next);
+std::uint64_t LiveRun::add_gradients() {
+  return journal_ ? journal_->add_gradients() : 0;
 }
 
-void LiveRun::settle(const std::optional<std::string>& snapshot, bool is_good) {
-  if (journal_) journal_->settle(snapshot, is_good);
+void LiveRun::drop_gradients(std::uint64_t pass) {
+  if (journal_) journal_->drop_gradients(pass);
 }
 
-void LiveRun::keep_sampler(std::int64_t number, AdapterSnapshot weights) {
-  if (journal_) journal_->keep_sampler(*trainer_, scope_, number, std::move(weights));
+RunJournal::Clearing LiveRun::begin_clearing() {
+  return journal_ ? journal_->begin_clearing(*trainer_, scope_) : RunJournal::Clearing();
+}
+
+void LiveRun::end_clearing(const RunJournal::Clearing& clearing, bool is_good) {
+  if (journal_) journal_->end_clearing(clearing, is_good);
+}
+
+// Also between calls that change nothing: the log of a run that only computes logprobs grows, too.
+void LiveRun::take_state() {
+  if (!journal_) return;
+  // A pass that the others did not wait for is done when it comes, unless there is a state behind.
+  if (sequencer_.has_gap() && !journal_->is_too_long()) return;
+  if (journal_->take_state(*trainer_, scope_)) sequencer_.give_up_missing();
+}
+
+void LiveRun::keep_sampler(const UnnamedSave& save, AdapterSnapshot weights) {
+  if (journal_) journal_->keep_sampler(*trainer_, scope_, save, std::move(weights));
 }
 
 void LiveRun::drop_sampler(std::int64_t number) {

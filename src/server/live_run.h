@@ -48,7 +48,8 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   /// Of a server that keeps journals.
   struct Journalled {
     std::shared_ptr<RunJournal> journal = {};
-    std::int64_t next = 1;  ///< Number of the first request.
+    std::int64_t next = 1;     ///< Number of the first request.
+    bool is_restored = false;  ///< An earlier life of the server made the run.
   };
 
   LiveRun(const std::shared_ptr<Service>& service,
@@ -70,18 +71,21 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
 
   /// All that was asked of it is in the journal, on the disk; goes on trying where it is full.
   async::Task<> recorded();
-  /// Right behind a call that leaves no gradients, the last one before the request with the number
-  /// `next`: the journal may take the state. `settle` then wants to know how the call went.
-  std::optional<std::string> begin_snapshot(std::optional<std::int64_t> next);
-  void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// What the sampling session with this number draws from is to survive the server.
-  void keep_sampler(std::int64_t number, AdapterSnapshot weights);
+  /// For the journal: a pass that adds gradients was given to the trainer; `drop_gradients` wants
+  /// to know if it failed.
+  std::uint64_t add_gradients();
+  void drop_gradients(std::uint64_t pass);
+  /// For the journal, right behind a step or a load; `end_clearing` then wants to know how it went.
+  RunJournal::Clearing begin_clearing();
+  void end_clearing(const RunJournal::Clearing& clearing, bool is_good);
+  /// What the sampling session of this save draws from is to survive the server.
+  void keep_sampler(const UnnamedSave& save, AdapterSnapshot weights);
   void drop_sampler(std::int64_t number);
   /// Removes the journal: the run is over.
   void forget();
   /// What an earlier life had accepted has not all been done again.
   [[nodiscard]] bool is_catching_up() const noexcept {
-    return journal_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
+    return is_restored_ && !failure_ && (!trainer_ || journal_->to_replay() > 0);
   }
   [[nodiscard]] const std::shared_ptr<RunJournal>& journal() const noexcept { return journal_; }
 
@@ -90,6 +94,9 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
                                          const FutureStore& futures) const;
   /// Operations that wait for those with lower numbers.
   [[nodiscard]] std::size_t waiting() const noexcept { return sequencer_.waiting(); }
+  /// Whether a request with this id, of which nothing is known, may have been done in an earlier
+  /// life: it is in no log then.
+  [[nodiscard]] bool may_have_done(std::string_view request_id) const noexcept;
   /// Whether the number is that of a request that was accepted, or one that requests wait for.
   [[nodiscard]] bool expects(std::int64_t seq_id) const { return sequencer_.is_expected(seq_id); }
   /// Requests that wait for those with lower numbers start now.
@@ -99,19 +106,24 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] const std::shared_ptr<async::Scope>& scope() const noexcept { return scope_; }
 
   RunRecord record;
+  Instant stored_request_at = {};  ///< `record.last_request_at` as it was last written.
 
  private:
   struct Start {
     std::string request_id;
     Work work;
+    bool is_known;  // the journal says how it ended
     bool is_final;
   };
   Result<Sequencer::Admission> admit(const std::shared_ptr<Service>& service, Operation& operation);
   void start(const std::shared_ptr<Service>& service, Start what);
   void finish(Service& service, const std::string& request_id, Result<EncodedResult> result);
+  void take_state();
 
   std::shared_ptr<async::Scope> scope_ = std::make_shared<async::Scope>();
   Sequencer sequencer_;
+  std::int64_t first_;  // the number with which this life began
+  bool is_restored_;
   std::shared_ptr<RunJournal> journal_;  // null: the server keeps none
   std::shared_ptr<LoadedModel> model_ = {};
   std::optional<LocalTrainer> trainer_ = {};
@@ -119,10 +131,5 @@ class LiveRun : public std::enable_shared_from_this<LiveRun> {
   std::deque<UniqueFunction<void()>> waiting_ = {};  // for the model
   std::deque<std::string> started_ = {};             // ids of those that have not ended
 };
-
-/// The number behind that of a request, if it has one.
-inline std::optional<std::int64_t> number_after(std::optional<std::int64_t> seq_id) noexcept {
-  return seq_id ? std::optional(*seq_id + 1) : std::nullopt;
-}
 
 }  // namespace tinker::server

@@ -51,6 +51,15 @@ std::size_t cache_share(const MemoryNeed& need, std::size_t room) {
   return std::max(need.least_cache, std::min(quarter, useful));
 }
 
+std::size_t context_within(const engine::ModelConfig& config,
+                           const engine::Kernels& kernels,
+                           std::size_t cache_bytes) {
+  const engine::KvLayout layout(config, kernels, config.layers);
+  const std::size_t pages = std::max<std::size_t>(1, cache_bytes / layout.page_bytes());
+  return engine::pages_for(config.context_length) <= pages ? config.context_length
+                                                           : pages * engine::kKeyBlock;
+}
+
 std::vector<IdleModel> choose_leaving(std::size_t needed,
                                       std::size_t room,
                                       std::vector<IdleModel> idle) {

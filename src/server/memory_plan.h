@@ -37,6 +37,12 @@ AdapterNeed adapter_need(const engine::ModelConfig& config,
 /// `room >= need.least()`.
 std::size_t cache_share(const MemoryNeed& need, std::size_t room);
 
+/// Tokens of the longest sequence that is sampled with a cache of so many bytes: those of a context
+/// at most.
+std::size_t context_within(const engine::ModelConfig& config,
+                           const engine::Kernels& kernels,
+                           std::size_t cache_bytes);
+
 /// A loaded model that nobody uses.
 struct IdleModel {
   std::size_t index = 0;  ///< Whatever the caller calls it.

@@ -37,6 +37,7 @@ struct Slot {
   std::string name = {};  ///< The first of those that point here.
   ModelSource source = {};
   MemoryNeed need = {};
+  std::optional<std::size_t> cache_bytes = {};  ///< Of a model that is, or is being, loaded.
   ResidentPtr resident = {};
   std::weak_ptr<LoadedModel> lease = {};
   std::vector<Promise<LoadedPtr>> waiters = {};
@@ -89,6 +90,7 @@ struct ModelRegistry::Impl : std::enable_shared_from_this<Impl> {
   void load_next();
   Result<void> begin(std::size_t index);
   void end(std::size_t index, Result<ResidentPtr> loaded);
+  [[nodiscard]] std::int64_t context_of(const Slot& slot) const;
   static void answer(Slot& slot, const Result<LoadedPtr>& result);
 
   [[nodiscard]] std::size_t room() const;
@@ -128,8 +130,7 @@ Result<void> ModelRegistry::Impl::add(const ServedModel& model, SourceFinder& fi
   const auto& config = source.config;
   Offer offer = {.facts = {.name = model.name,
                            .arch = std::string(to_string(config.architecture)),
-                           .tokenizer_id = source.tokenizer_id,
-                           .max_context_length = static_cast<std::int64_t>(config.context_length)}};
+                           .tokenizer_id = source.tokenizer_id}};
   const auto same =
       std::ranges::find(slots, source.key(), [](const Slot& slot) { return slot.source.key(); });
   offer.slot = static_cast<std::size_t>(same - slots.begin());
@@ -182,7 +183,7 @@ void ModelRegistry::Impl::load_next() {
 
 /// Fails, with nothing changed, if there will be no memory for it.
 Result<void> ModelRegistry::Impl::begin(std::size_t index) {
-  const auto& slot = slots[index];
+  auto& slot = slots[index];
   TINKER_TRY(const auto found, find_room(slot.name, slot.need.least()));
   const std::size_t available = found.bytes;
   const std::size_t cache = cache_share(slot.need, available);
@@ -197,6 +198,7 @@ Result<void> ModelRegistry::Impl::begin(std::size_t index) {
   }
   job.leaving = leave(found.leaving);
   is_loading = true;
+  slot.cache_bytes = cache;
   loading_bytes = slot.need.weights + cache;
   Promise<ResidentPtr> promise(loop);
   // Nobody waits for what `then` gives: `end` answers.
@@ -219,10 +221,19 @@ void ModelRegistry::Impl::end(std::size_t index, Result<ResidentPtr> loaded) {
     TINKER_LOG(options.logger, info, slot.name, " is loaded");
     answer(slot, lease(slot));
   } else {
+    slot.cache_bytes.reset();
     TINKER_LOG(options.logger, warn, loaded.error().to_string());
     answer(slot, loaded.error());
   }
   load_next();
+}
+
+std::int64_t ModelRegistry::Impl::context_of(const Slot& slot) const {
+  std::size_t free = room();
+  for (const auto& model : choose_leaving(slot.need.least(), free, idle())) free += model.bytes;
+  const std::size_t planned = cache_share(slot.need, std::max(free, slot.need.least()));
+  const std::size_t cache = slot.cache_bytes.value_or(planned);
+  return static_cast<std::int64_t>(context_within(slot.source.config, *kernels, cache));
 }
 
 void ModelRegistry::Impl::answer(Slot& slot, const Result<LoadedPtr>& result) {
@@ -274,6 +285,7 @@ std::vector<ResidentPtr> ModelRegistry::Impl::leave(const std::vector<IdleModel>
   std::vector<ResidentPtr> out;
   for (const auto& model : models) {
     TINKER_LOG(options.logger, info, slots[model.index].name, " leaves to make room");
+    slots[model.index].cache_bytes.reset();
     out.push_back(std::exchange(slots[model.index].resident, {}));
   }
   return out;
@@ -294,7 +306,7 @@ std::vector<SupportedModel> ModelRegistry::capabilities() const {
   std::vector<SupportedModel> out;
   for (const auto& [facts, slot] : impl_->offers) {
     out.push_back({.model_name = facts.name,
-                   .max_context_length = facts.max_context_length,
+                   .max_context_length = impl_->context_of(impl_->slots[slot]),
                    .trainable = true,
                    .sampleable = true});
   }

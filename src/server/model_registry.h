@@ -41,7 +41,6 @@ struct ModelFacts {
   /// A folder on this machine that transformers reads, else a repository of the hub; empty where
   /// neither is known.
   std::string tokenizer_id = {};
-  std::int64_t max_context_length = 0;
 };
 
 /// Memory that counts as taken while this lives. May die on any thread.
@@ -72,6 +71,8 @@ class ModelRegistry {
   ModelRegistry(const ModelRegistry&) = delete;
   ModelRegistry& operator=(const ModelRegistry&) = delete;
 
+  /// Contexts are what can be sampled: the model's, or fewer tokens where its cache holds no more;
+  /// before it is loaded, the cache that it would have if it were loaded now.
   [[nodiscard]] std::vector<SupportedModel> capabilities() const;
   /// Fails with `not_found`; the message lists what there is.
   [[nodiscard]] Result<ModelFacts> facts(std::string_view name) const;

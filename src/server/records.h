@@ -52,6 +52,13 @@ struct RunRecord {
   friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 
+/// Weights that were saved to sample from though no name leads to them.
+struct UnnamedSave {
+  std::string run_id = {};
+  std::int64_t number = 0;                  ///< Of their sampling session.
+  std::optional<std::int64_t> seq_id = {};  ///< Of the request: its place among those of the run.
+};
+
 struct SamplerRecord {
   std::string sampler_id = {};  ///< "<session>:sample:<n>"
   std::string session_id = {};

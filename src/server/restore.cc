@@ -36,6 +36,13 @@ struct FoundSession {
   std::vector<std::filesystem::path> runs = {};
 };
 
+/// Of a text that this server wrote.
+std::int64_t number_in(std::string_view digits) {
+  std::int64_t out = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  return out;
+}
+
 // ---- on a worker: reading the files
 
 /// The names in `folder`, in order.
@@ -83,11 +90,23 @@ FoundRun open_run(const std::string& session_id, const std::filesystem::path& fo
           .log = std::move(log)};
 }
 
+/// Whether a run's folder has no log: the run was over, or its client was not told that it began.
+bool is_left(const std::filesystem::path& folder) {
+  std::error_code error;
+  return !std::filesystem::exists(folder / "log", error) && !error;
+}
+
 FoundSession read_session(const std::filesystem::path& folder) {
   FoundSession out = {.session_id = folder.filename().string()};
   for (const auto& name : names_in(folder)) {
     if (name == "session") out.log = JournalFile::open((folder / name).string());
-    if (name.starts_with("train-")) out.runs.push_back(folder / name);
+    if (!name.starts_with("train-")) continue;
+    if (is_left(folder / name)) {
+      std::error_code ignored;
+      std::filesystem::remove_all(folder / name, ignored);
+    } else {
+      out.runs.push_back(folder / name);
+    }
   }
   return out;
 }
@@ -113,9 +132,7 @@ async::Task<> add_failed(std::shared_ptr<Service> service,
   }
   // The number is used up: a new run would replace the journal.
   const UntypedApiFuture answer = {.request_id = run_id + ":0", .model_id = run_id};
-  std::int64_t number = 0;
-  const std::string_view digits = std::string_view(run_id).substr(run_id.rfind(':') + 1);
-  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const auto number = number_in(std::string_view(run_id).substr(run_id.rfind(':') + 1));
   session->models[number] = {.payload_hash = std::nullopt, .answer = answer};
   service->futures.open({.request_id = answer.request_id, .owner = session->record.owner});
   service->futures.finish(answer.request_id, error);
@@ -157,13 +174,15 @@ std::shared_ptr<RestoredRun> begin_with(Service& service, const FoundRun& found,
   for (const auto& record : found.log->records) {
     if (record.kind == Kind::created) out->journal->replay(record);
     if (record.kind == Kind::sampler) {
-      out->samplers.push_back(record.number);
-      out->journal->found_sampler(record.number);
+      UnnamedSave save = {.run_id = found.run_id, .number = record.number};
+      if (!record.note.empty()) save.seq_id = number_in(record.note);
+      out->journal->found_sampler(save);
+      out->samplers.push_back(std::move(save));
     }
     if (record.kind != Kind::snapshot) continue;
     out->next = record.number;
     out->snapshot = found.folder / record.note;
-    out->journal->found_snapshot(record.note);
+    out->journal->found_snapshot(record);
   }
   return out;
 }
@@ -210,11 +229,9 @@ async::Task<std::shared_ptr<RestoredRun>> replay_run(std::shared_ptr<Service> se
 void find_lost_samples(Service& service, const std::vector<JournalRecord>& records) {
   for (const auto& record : records) {
     if (record.kind != Kind::samples) continue;
-    std::int64_t first = 0;
-    std::from_chars(record.note.data(), record.note.data() + record.note.size(), first);
     service.journals->sample_numbers.found(
         {.sampler_id = record.request_id, .clone = (record.number - 1) / kClone},
-        {.first = first, .end = record.number});
+        {.first = number_in(record.note), .end = record.number});
   }
 }
 

@@ -33,22 +33,23 @@ Future<LocalTrainer> begin_making(const Service& service,
 /// are not.
 async::Task<> restore_samplers(std::shared_ptr<Service> service,
                                std::shared_ptr<LiveRun> run,
-                               std::vector<std::int64_t> numbers,
+                               std::vector<UnnamedSave> saves,
                                Engine engine) {
   const auto& record = run->record;
   auto search = service->sessions.find_open(record.session_id, record.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
-  for (const auto number : numbers) {
-    auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(number));
+  for (const auto& save : saves) {
+    auto loading = engine.load_snapshot_async(run->journal()->sampler_folder(save.number));
     auto wait = async::until(std::move(loading));
     auto snapshot = co_await wait;
     const auto sampler = snapshot.ok()
-                             ? service->add_ephemeral(session, run, number, *std::move(snapshot))
+                             ? service->add_ephemeral(session, run, save, *std::move(snapshot))
                              : Result<std::shared_ptr<Sampler>>(snapshot.error());
     if (!sampler.ok()) {
       service->options().logger.write(
           LogLevel::warn,
-          base::concat(record.session_id, ":sample:", number, ": ", sampler.error().to_string()));
+          base::concat(
+              record.session_id, ":sample:", save.number, ": ", sampler.error().to_string()));
       continue;
     }
     service->revive(**sampler);
@@ -119,11 +120,10 @@ std::optional<std::string> origin_text(const RunOrigin& origin) {
 }
 
 void log_creation(const Service& service,
-                  const LiveRun& run,
+                  const RunRecord& record,
                   const std::optional<std::string>& made_of,
                   const Result<void>& built) {
   const auto& logger = service.options().logger;
-  const auto& record = run.record;
   if (!built.ok()) {
     TINKER_LOG(
         logger, warn, "run ", record.run_id, " could not be created: ", built.error().to_string());
@@ -141,6 +141,14 @@ void log_creation(const Service& service,
 }
 
 }  // namespace
+
+Result<void> check_new_run(const Call& call, const Session& session) {
+  if (call.source.is_replay) return {};
+  const std::size_t most = call.service->options().limits.runs;
+  if (session.models.size() < most) return call.service->futures.check_room(call.caller.owner);
+  return bad_request(
+      base::concat("a session can make ", most, " training runs; begin another one"));
+}
 
 Result<void> check_rank(const LoraConfig& lora) {
   if (lora.rank >= 1 && lora.rank <= kMaxRank) return {};
@@ -168,7 +176,7 @@ void add_journal(const Call& call,
     if (origin.restored->snapshot) origin.refusal.reset();
     return;
   }
-  if (!call.service->journals) return;
+  if (!call.service->journals || origin.refusal) return;
   origin.journal =
       call.service->journals->create(record.session_id, record.run_id, call.service->futures);
   origin.journal->create({.kind = JournalRecord::Kind::created,
@@ -213,8 +221,14 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
   const std::string request_id = run_id + ":0";
   service->futures.open({.request_id = request_id, .owner = record.owner});
   const auto restored = origin.restored;
+  if (origin.refusal && !restored) {
+    log_creation(*service, record, std::nullopt, *origin.refusal);
+    service->futures.finish(request_id, *std::move(origin.refusal));
+    return {.request_id = request_id, .model_id = run_id};
+  }
   const LiveRun::Journalled journalled = {.journal = origin.journal,
-                                          .next = restored ? restored->next : 1};
+                                          .next = restored ? restored->next : 1,
+                                          .is_restored = restored != nullptr};
   auto run = std::make_shared<LiveRun>(service, std::move(record), session->scope, journalled);
   service->add_run(run);
   auto made_of = origin_text(origin);
@@ -224,7 +238,7 @@ UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
     const Result<void> built = *std::move(late);
     service->caught_up.wake_all();
     if (run->journal() && service->is_stopped()) return;
-    log_creation(*service, *run, made_of, built);
+    log_creation(*service, run->record, made_of, built);
     if (!built.ok()) {
       run->fail(built.error());
       return service->futures.finish(request_id, built.error());

@@ -35,14 +35,18 @@ Result<std::optional<UntypedApiFuture>> find_accepted(
     const std::string& payload_hash,
     std::string_view what);
 
+/// Whether the session may have one more run, and its owner one more operation. Fails with
+/// `bad_request` and `rate_limited`. A run of an earlier life always passes.
+Result<void> check_new_run(const Call& call, const Session& session);
+
 /// Fails with `bad_request` for a rank that no adapter here has.
 Result<void> check_rank(const LoraConfig& lora);
 
 /// Why an optimizer is not served; nothing if it is.
 std::optional<Error> refuse_optimizer(const OptimizerConfig& config);
 
-/// Gives the run a journal, where the server keeps some: its request and what `note` says, which
-/// the server chose, are written to it. A restored run gets the journal it had.
+/// Gives a run that is not refused a journal, where the server keeps some: its request and what
+/// `note` says, which the server chose, are written to it. A restored run gets the journal it had.
 void add_journal(const Call& call,
                  std::string type,
                  const RunRecord& record,
@@ -54,8 +58,9 @@ async::Task<UntypedApiFuture> answer_when_recorded(std::shared_ptr<Service> serv
                                                    std::string owner,
                                                    UntypedApiFuture answer);
 
-/// Makes a run and begins to load its model; what is asked of it meanwhile waits. Yields the answer
-/// to the request. `encode` makes the operation's result once the run is there.
+/// Makes a run and begins to load its model; what is asked of it meanwhile waits. Of a request that
+/// is refused nothing is left but its operation, which has failed. Yields the answer to the
+/// request. `encode` makes the operation's result once the run is there.
 UntypedApiFuture create_run(const std::shared_ptr<Service>& service,
                             const std::shared_ptr<Session>& session,
                             RunRecord record,

@@ -1,6 +1,7 @@
 #include "server/run_journal.h"
 
 #include <algorithm>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -57,7 +58,9 @@ void RunJournal::replay(const JournalRecord& record) {
 }
 
 void RunJournal::start(const std::string& request_id) {
-  operations_[request_id].is_started = true;
+  auto& operation = operations_[request_id];
+  operation.is_started = true;
+  next_ = std::max(next_, operation.number + 1);
 }
 
 void RunJournal::keep_result(const std::string& request_id, const Result<EncodedResult>& result) {
@@ -103,7 +106,7 @@ void RunJournal::discard() {
 
 async::Task<> RunJournal::write_first_state(LocalTrainer trainer) {
   const auto self = shared_from_this();
-  last_snapshot_ = base::concat(kSnapshot, 1);
+  last_snapshot_ = base::concat(kSnapshot, ++snapshots_);
   auto writing = async::until(trainer.save_async(parts_.folder / last_snapshot_));
   TINKER_CO_TRY(co_await writing);
   std::vector<JournalRecord> head = {created_};
@@ -114,28 +117,64 @@ async::Task<> RunJournal::write_first_state(LocalTrainer trainer) {
   co_return co_await rewriting;
 }
 
+void RunJournal::found_snapshot(const JournalRecord& record) {
+  last_snapshot_ = record.note;
+  next_ = record.number;
+  const auto digits = std::string_view(last_snapshot_).substr(last_snapshot_.rfind('-') + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), snapshots_);
+}
+
+bool RunJournal::is_too_long() const noexcept {
+  return log_->appended_bytes() >= parts_.options.most_bytes;
+}
+
 bool RunJournal::is_due() const {
+  if (is_too_long()) return true;
   const auto age = parts_.loop->now() - snapshot_at_;
   const auto& options = parts_.options;
-  const std::size_t bytes = log_->appended_bytes();
-  if (bytes >= options.most_bytes) return true;
   if (age < kShare * snapshot_cost_) return false;
-  return steps_ >= options.snapshot_steps || bytes >= options.snapshot_bytes ||
+  return steps_ >= options.snapshot_steps || log_->appended_bytes() >= options.snapshot_bytes ||
          age >= options.snapshot_age;
 }
 
-std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& trainer,
-                                                      const std::shared_ptr<async::Scope>& scope,
-                                                      std::int64_t next) {
+std::uint64_t RunJournal::add_gradients() {
+  gradients_.insert(++last_pass_);
+  return last_pass_;
+}
+
+RunJournal::Clearing RunJournal::begin_clearing(const LocalTrainer& trainer,
+                                                const std::shared_ptr<async::Scope>& scope) {
   ++steps_;
-  if (snapshot_ || to_replay() > 0 || !is_due()) return std::nullopt;
-  std::string name = base::concat(kSnapshot, next);
-  if (name == last_snapshot_) return std::nullopt;
-  Snapshot snapshot = {.name = name, .next = next, .covered = {}};
+  return {.snapshot = begin_snapshot(trainer, scope), .last_pass = last_pass_};
+}
+
+void RunJournal::end_clearing(const Clearing& clearing, bool is_good) {
+  if (is_good) gradients_.erase(gradients_.begin(), gradients_.upper_bound(clearing.last_pass));
+  settle(clearing.snapshot, is_good);
+}
+
+bool RunJournal::take_state(const LocalTrainer& trainer,
+                            const std::shared_ptr<async::Scope>& scope) {
+  if (!gradients_.empty()) return false;
+  const auto snapshot = begin_snapshot(trainer, scope);
+  settle(snapshot, true);
+  return snapshot.has_value();
+}
+
+std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& trainer,
+                                                      const std::shared_ptr<async::Scope>& scope) {
+  if (snapshot_ || log_->is_discarded() || to_replay() > 0 || !is_due()) return std::nullopt;
+  Snapshot snapshot = {.name = {}, .next = next_, .covered = {}};
   for (const auto& [id, operation] : operations_) {
-    if ((operation.is_started || operation.is_finished) && !operation.is_cut)
+    if (operation.is_cut) continue;
+    if (operation.is_started || operation.is_finished) {
       snapshot.covered.insert(id);
+    } else if (operation.number != JournalRecord::kNoNumber && operation.number < next_) {
+      return std::nullopt;  // its turn is yet to come, and behind the state it would be too late
+    }
   }
+  const std::string name = base::concat(kSnapshot, ++snapshots_);
+  snapshot.name = name;
   snapshot_ = std::move(snapshot);
   steps_ = 0;
   snapshot_at_ = parts_.loop->now();
@@ -150,6 +189,7 @@ std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& traine
 }
 
 void RunJournal::snapshot_written(const std::string& name, const Result<void>& outcome) {
+  if (log_->is_discarded()) return discard();  // a folder that was gone has come back with it
   snapshot_cost_ = parts_.loop->now() - snapshot_at_;
   if (!snapshot_ || snapshot_->name != name) return;
   if (outcome.ok()) {
@@ -177,12 +217,12 @@ std::filesystem::path RunJournal::sampler_folder(std::int64_t number) const {
 
 void RunJournal::keep_sampler(const LocalTrainer& trainer,
                               std::shared_ptr<async::Scope> scope,
-                              std::int64_t number,
+                              const UnnamedSave& save,
                               AdapterSnapshot weights) {
-  samplers_[number] = false;
+  samplers_[save.number] = {.seq_id = save.seq_id};
   write_sampler({.trainer = trainer,
                  .scope = std::move(scope),
-                 .number = number,
+                 .number = save.number,
                  .weights = std::move(weights)});
 }
 
@@ -201,9 +241,10 @@ void RunJournal::write_sampler(UnwrittenSampler sampler) {
 }
 
 void RunJournal::sampler_written(UnwrittenSampler sampler, const Result<void>& outcome) {
+  if (log_->is_discarded()) return discard();
   const auto found = samplers_.find(sampler.number);
   if (outcome.ok() || found == samplers_.end() || sampler.scope->is_cancelled()) {
-    if (found != samplers_.end()) found->second = outcome.ok();
+    if (found != samplers_.end()) found->second.is_written = outcome.ok();
     return cut();
   }
   if (!std::exchange(sampler.has_failed, true)) {
@@ -235,8 +276,8 @@ void RunJournal::cut() {
   if (!snapshot_ || !snapshot_->is_written || !snapshot_->is_good) return;
   const bool is_pending = std::ranges::any_of(
       snapshot_->covered, [&](const auto& id) { return !operations_.at(id).is_finished; });
-  const bool is_writing =
-      std::ranges::any_of(samplers_, [](const auto& sampler) { return !sampler.second; });
+  const bool is_writing = std::ranges::any_of(
+      samplers_, [](const auto& sampler) { return !sampler.second.is_written; });
   if (is_pending || is_writing) return;
   const Snapshot snapshot = *std::exchange(snapshot_, std::nullopt);
   auto head = head_of(snapshot);
@@ -254,8 +295,9 @@ void RunJournal::cut() {
   if (!last_snapshot_.empty()) stale.push_back(last_snapshot_);
   last_snapshot_ = snapshot.name;
   (void)std::move(rewriting).then([self = shared_from_this(), stale](const Result<void>& done) {
-    if (!done.ok()) return self->warn("log", done.error());
-    self->remove(stale);
+    if (done.ok()) return self->remove(stale);
+    self->warn("log", done.error());
+    self->stale_.insert(self->stale_.end(), stale.begin(), stale.end());
   });
 }
 
@@ -263,8 +305,10 @@ std::vector<JournalRecord> RunJournal::head_of(const Snapshot& snapshot) {
   using Kind = JournalRecord::Kind;
   std::vector<JournalRecord> head = {created_};
   head.push_back({.kind = Kind::snapshot, .number = snapshot.next, .note = snapshot.name});
-  for (const auto& [number, is_written] : samplers_) {
-    head.push_back({.kind = Kind::sampler, .number = number});
+  for (const auto& [number, sampler] : samplers_) {
+    head.push_back({.kind = Kind::sampler,
+                    .number = number,
+                    .note = sampler.seq_id ? std::to_string(*sampler.seq_id) : std::string()});
   }
   for (auto it = operations_.begin(); it != operations_.end();) {
     auto& [id, operation] = *it;

@@ -66,6 +66,11 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     JournalOptions options = {};
     Logger logger = {};
   };
+  /// A call that clears the gradients.
+  struct Clearing {
+    std::optional<std::string> snapshot = {};  ///< That is written behind it.
+    std::uint64_t last_pass = 0;               ///< The last one before it that added gradients.
+  };
   RunJournal(Parts parts, std::shared_ptr<JournalLog> log);
 
   // ---- the life of a request
@@ -93,18 +98,26 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   /// The state of a run that began as a checkpoint: when this ends, the run does not need that any
   /// more.
   async::Task<> write_first_state(LocalTrainer trainer);
-  /// Right behind a call that leaves no gradients: writes the state if it is time to. `next` is the
-  /// number of the next request. Yields what to tell `settle`.
-  std::optional<std::string> begin_snapshot(const LocalTrainer& trainer,
-                                            const std::shared_ptr<async::Scope>& scope,
-                                            std::int64_t next);
+  /// The trainer was given a pass that adds gradients, which are in no state: until a step has used
+  /// them, the log is not cut. Yields what to tell `drop_gradients`.
+  std::uint64_t add_gradients();
+  /// That pass failed, and added none.
+  void drop_gradients(std::uint64_t pass) { gradients_.erase(pass); }
+  /// Right behind a call that clears the gradients, a step or a load: writes the state if it is
+  /// time to. Yields what to tell `end_clearing`.
+  Clearing begin_clearing(const LocalTrainer& trainer, const std::shared_ptr<async::Scope>& scope);
   /// Whether that call succeeded: if not, gradients are left and the state is of no use.
-  void settle(const std::optional<std::string>& snapshot, bool is_good);
-  /// Writes the weights that the sampling session with this number draws from. The log is not cut
+  void end_clearing(const Clearing& clearing, bool is_good);
+  /// Behind any call: writes the state if it is time to and there are no gradients. Yields whether
+  /// it began to.
+  bool take_state(const LocalTrainer& trainer, const std::shared_ptr<async::Scope>& scope);
+  /// The log is to be cut whatever it costs.
+  [[nodiscard]] bool is_too_long() const noexcept;
+  /// Writes the weights that the sampling session of this save draws from. The log is not cut
   /// before they are on the disk.
   void keep_sampler(const LocalTrainer& trainer,
                     std::shared_ptr<async::Scope> scope,
-                    std::int64_t number,
+                    const UnnamedSave& save,
                     AdapterSnapshot weights);
   /// They are not needed any more: the next cut of the log removes them.
   void drop_sampler(std::int64_t number);
@@ -112,8 +125,10 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   /// not have it any more.
   void drop_unused(const std::string& loaded);
   /// What the log begins with.
-  void found_snapshot(std::string name) { last_snapshot_ = std::move(name); }
-  void found_sampler(std::int64_t number) { samplers_[number] = true; }
+  void found_snapshot(const JournalRecord& record);
+  void found_sampler(const UnnamedSave& save) {
+    samplers_[save.number] = {.seq_id = save.seq_id, .is_written = true};
+  }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return parts_.folder; }
   [[nodiscard]] std::filesystem::path sampler_folder(std::int64_t number) const;
 
@@ -126,6 +141,10 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
     bool is_started = false;
     bool is_finished = false;
     bool is_cut = false;  // the log has no more than its result
+  };
+  struct KeptSampler {
+    std::optional<std::int64_t> seq_id = {};  // of the request that saved it
+    bool is_written = false;
   };
   struct UnwrittenSampler {
     LocalTrainer trainer;
@@ -144,6 +163,9 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
 
   void note(const JournalRecord& record);
   [[nodiscard]] bool is_due() const;
+  std::optional<std::string> begin_snapshot(const LocalTrainer& trainer,
+                                            const std::shared_ptr<async::Scope>& scope);
+  void settle(const std::optional<std::string>& snapshot, bool is_good);
   void snapshot_written(const std::string& name, const Result<void>& outcome);
   void write_sampler(UnwrittenSampler sampler);
   void sampler_written(UnwrittenSampler sampler, const Result<void>& outcome);
@@ -158,11 +180,15 @@ class RunJournal : public std::enable_shared_from_this<RunJournal> {
   JournalRecord created_ = {};
   std::unordered_map<std::string, Operation> operations_ = {};
   std::set<std::string> replays_ = {};
-  std::map<std::int64_t, bool> samplers_ = {};  // whether they are written
-  std::optional<Snapshot> snapshot_ = {};       // that is being made
-  std::string last_snapshot_ = {};              // that the log begins with
-  std::vector<std::string> stale_ = {};  // folders that the log may name until it is cut again
-  std::size_t steps_ = 0;                // since the last one
+  std::map<std::int64_t, KeptSampler> samplers_ = {};
+  std::optional<Snapshot> snapshot_ = {};   // that is being made
+  std::string last_snapshot_ = {};          // that the log begins with
+  std::vector<std::string> stale_ = {};     // folders that the log may name until it is cut again
+  std::int64_t next_ = 1;                   // above the numbers of all that have started
+  std::int64_t snapshots_ = 0;              // the number in the name of the last one
+  std::set<std::uint64_t> gradients_ = {};  // passes whose gradients no step has used
+  std::uint64_t last_pass_ = 0;
+  std::size_t steps_ = 0;  // since the last snapshot
   async::TimePoint snapshot_at_;
   std::chrono::nanoseconds snapshot_cost_{};
 };
@@ -172,7 +198,7 @@ struct RestoredRun {
   std::shared_ptr<RunJournal> journal;
   std::optional<RunRecord> record = {};  ///< As the catalogue has it.
   std::optional<std::filesystem::path> snapshot = {};
-  std::vector<std::int64_t> samplers = {};
+  std::vector<UnnamedSave> samplers = {};
   std::int64_t next = 1;
   UniqueFunction<void()> build = {};  ///< Begins to load it; set by whoever makes it.
 };

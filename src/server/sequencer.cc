@@ -40,6 +40,8 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
   Result<Admission> submit(Submission submission);
   /// So that the next one with this number is a duplicate.
   void remember(std::int64_t number, const Submission& submission);
+  [[nodiscard]] bool has_gap() const noexcept { return missing_ > 0; }
+  void give_up_missing();
   void stop_waiting();
   void close(const Error& reason);
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_count_ + ready_.size(); }
@@ -81,6 +83,7 @@ class Sequencer::Impl : public std::enable_shared_from_this<Sequencer::Impl> {
   // What is below this and was not seen fails: a barrier above it has started, or it may be a
   // repeat of one that is not remembered any more.
   std::int64_t given_up_below_;
+  std::int64_t missing_ = 0;  // numbers between the two that were not seen
   std::map<std::int64_t, Waiting> waiting_ = {};
   std::size_t waiting_count_ = 0;           // followers included
   std::deque<std::int64_t> arrivals_ = {};  // of those that wait, and of some that do not any more
@@ -147,13 +150,14 @@ void Sequencer::Impl::place_unnumbered(Submission submission) {
   }
   release_below(std::numeric_limits<std::int64_t>::max());
   ready_.push_back({.start = std::move(submission.start)});
-  if (submission.kind == Kind::barrier) given_up_below_ = next_;
+  if (submission.kind == Kind::barrier) give_up_missing();
 }
 
 void Sequencer::Impl::place(std::int64_t number, Submission submission) {
   const bool is_barrier = submission.kind == Kind::barrier;
   if (number < next_) {
     Ready late{.start = std::move(submission.start)};
+    if (number >= given_up_below_) --missing_;
     if (is_barrier || number < given_up_below_) late.error = given_up(number);
     ready_.push_back(std::move(late));
     return;
@@ -169,8 +173,13 @@ void Sequencer::Impl::place(std::int64_t number, Submission submission) {
   release_below(number);
   ready_.push_back({.start = std::move(submission.start)});
   next_ = number + 1;
-  if (is_barrier) given_up_below_ = next_;
+  if (is_barrier) give_up_missing();
   release_contiguous();
+}
+
+void Sequencer::Impl::give_up_missing() {
+  given_up_below_ = next_;
+  missing_ = 0;
 }
 
 std::optional<std::int64_t> Sequencer::Impl::awaited_by(std::string_view request_id) const {
@@ -183,6 +192,7 @@ std::optional<std::int64_t> Sequencer::Impl::awaited_by(std::string_view request
 }
 
 void Sequencer::Impl::release(std::map<std::int64_t, Waiting>::iterator waiting) {
+  missing_ += waiting->first - next_;
   next_ = waiting->first + 1;
   auto& [submission, until, followers] = waiting->second;
   waiting_count_ -= 1 + followers.size();
@@ -263,6 +273,14 @@ Result<Sequencer::Admission> Sequencer::submit(Submission submission) {
 
 void Sequencer::add_earlier(const Submission& submission) {
   if (submission.seq_id) impl_->remember(*submission.seq_id, submission);
+}
+
+bool Sequencer::has_gap() const noexcept {
+  return impl_->has_gap();
+}
+
+void Sequencer::give_up_missing() {
+  impl_->give_up_missing();
 }
 
 void Sequencer::stop_waiting() {

@@ -60,6 +60,10 @@ class Sequencer {
   Result<Admission> submit(Submission submission);
   /// A request that was done before the first one here: its repeats are duplicates.
   void add_earlier(const Submission& submission);
+  /// Whether a pass that comes for a number below those that have started would be done.
+  [[nodiscard]] bool has_gap() const noexcept;
+  /// From now on it would fail, as if a barrier had started.
+  void give_up_missing();
   /// What waits starts now, as if it had waited for `hold`.
   void stop_waiting();
   /// Ends all that waits with `reason`, and refuses what comes.

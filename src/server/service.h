@@ -75,7 +75,7 @@ class Service : public std::enable_shared_from_this<Service> {
   Service& operator=(const Service&) = delete;
   ~Service();
 
-  /// Begins what is done now and then: expiry, sweeping, writing counts.
+  /// Begins what is done now and then: expiry, sweeping, writing counts and times.
   void start();
   /// From now on no new work is taken; what runs goes on, and what waits for other requests fails.
   void begin_draining(const Error& reason);
@@ -139,12 +139,12 @@ class Service : public std::enable_shared_from_this<Service> {
   /// A sampling session; one of an earlier life of the server comes back if its weights are on the
   /// disk.
   async::Task<std::shared_ptr<Sampler>> find_sampler(std::string sampler_id, std::string owner);
-  /// Enters a sampling session for weights of `run` that have no name. Those are kept for the
-  /// latest few only, and for fewer where memory is short: nobody says when they are not needed any
-  /// more. Fails with `invalid_argument` where there is no memory for them alone.
+  /// Enters a sampling session for weights of `run` that have no name. Of those a run keeps the
+  /// latest few only, and its session fewer where memory is short: nobody says when they are not
+  /// needed any more. Fails with `invalid_argument` where there is no memory for them alone.
   Result<std::shared_ptr<Sampler>> add_ephemeral(const std::shared_ptr<Session>& session,
                                                  const std::shared_ptr<LiveRun>& run,
-                                                 std::int64_t number,
+                                                 UnnamedSave save,
                                                  AdapterSnapshot weights);
   /// What a sampling session draws from. The latest few of a session have its files even when the
   /// checkpoint was replaced or deleted.
@@ -166,7 +166,8 @@ class Service : public std::enable_shared_from_this<Service> {
                                                     Secret token);
   /// A checkpoint of the caller's.
   async::Task<CheckpointRecord> own_checkpoint(TinkerPath path, std::string owner);
-  /// Its adapter, from the cache or from the disk.
+  /// Its adapter, from the cache or from the disk; who wants one that is being loaded joins the
+  /// load, which goes on when this is cancelled.
   async::Task<AdapterSnapshot> adapter_of(CheckpointRecord record,
                                           std::shared_ptr<LoadedModel> model);
   /// Whether the owner may send `bytes` more for a training run. Fails with `rate_limited`.
@@ -179,8 +180,9 @@ class Service : public std::enable_shared_from_this<Service> {
   void count(const RunRecord& run, UsageRecord::Kind kind, std::int64_t count);
   /// Writes it into the audit log and, for whoever watches the server, into its log.
   void audit(const Caller& caller, std::string event, StringMap details);
-  /// For whoever watches the server: lines of its log.
-  void note_save(const CheckpointRecord& record) const;
+  /// Adds a checkpoint that was made in this life of the server to the usage and to the log.
+  void note_save(const RunRecord& run, const CheckpointRecord& checkpoint);
+  /// A line of the log.
   void note_refused_key(const http::Peer& peer);
 
   Access access;
@@ -201,16 +203,23 @@ class Service : public std::enable_shared_from_this<Service> {
   std::unique_ptr<Journals> journals;  ///< Null: the server keeps none.
   WaitList caught_up = {};             ///< Woken when a request of an earlier life was done again.
   RequestMeter requests;
+  Shares incoming_bytes = {};  ///< Of bodies that are not answered.
   const async::TimePoint started_at;
 
  private:
-  void drop_oldest_ephemeral(Session& session);
+  void drop_ephemeral(Session& session, std::vector<UnnamedSave>::iterator save);
+  async::Task<AdapterSnapshot> load_adapter(CheckpointRecord record,
+                                            std::shared_ptr<LoadedModel> model);
   [[nodiscard]] bool is_catching_up(const std::string& sampler_id) const;
   void end_session(Session& session, const Error& reason);
+  /// A task that nobody waits for; its failure is a line in the log.
+  void run_beside(async::Task<> task, const char* what);
   void every(std::chrono::nanoseconds period, void (Service::*what)());
   void expire_sessions();
   void sweep_checkpoints();
+  void forget_history();
   void write_usage();
+  void write_last_requests();
   void write_refused_keys();
 
   std::shared_ptr<async::AsioLoop> loop_;
@@ -218,6 +227,8 @@ class Service : public std::enable_shared_from_this<Service> {
   ServiceOptions options_;
   std::shared_ptr<async::Scope> scope_;
   std::unordered_map<std::string, std::shared_ptr<LiveRun>> runs_ = {};
+  /// Who waits for the adapters that are being loaded, by folder.
+  std::unordered_map<std::string, std::vector<Promise<AdapterSnapshot>>> loading_adapters_ = {};
   Rng rng_ = Rng::from_entropy();
   RefusedKeys refused_keys_ = {};
   Shares accepted_bytes_ = {};  // of training data

@@ -43,6 +43,17 @@ SessionStatus status_of_session(const SessionRecord& record) {
   return SessionActive();
 }
 
+/// Sessions end, if only because their heartbeats stop: clients try again.
+Result<void> check_new_session(const Service& service, const std::string& owner) {
+  const std::size_t most = service.options().limits.sessions;
+  if (service.sessions.kept_of(owner) < most) return {};
+  return Error{.code = ErrorCode::rate_limited,
+               .message = base::concat("you have ",
+                                       most,
+                                       " sessions, or had them a moment ago; try again when "
+                                       "there are fewer")};
+}
+
 }  // namespace
 
 async::Task<Reply> client_config(Call call) {
@@ -89,8 +100,9 @@ async::Task<CreateSessionResponse> create_session(Call call, CreateSessionReques
       TINKER_CO_TRY(const auto session, co_await std::move(search));
       co_return CreateSessionResponse{.session_id = session->record.session_id};
     }
-    known.put(key, record.session_id);
   }
+  TINKER_CO_TRY(check_new_session(*call.service, call.caller.owner));
+  if (!key.empty()) known.put(key, record.session_id);
   // To its end, also when the client has gone: the repeat shall find it.
   auto creating = call.service->sessions.create(std::move(record));
   auto created = async::until(call.service->apart(std::move(creating)));

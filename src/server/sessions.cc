@@ -107,6 +107,12 @@ async::Task<> Sessions::expire(std::chrono::nanoseconds timeout) {
   co_return co_await wait;
 }
 
+std::size_t Sessions::kept_of(std::string_view owner) const noexcept {
+  std::size_t count = 0;
+  for (const auto& [id, session] : sessions_) count += session->record.owner == owner ? 1 : 0;
+  return count;
+}
+
 std::size_t Sessions::open() const noexcept {
   std::size_t count = 0;
   for (const auto& [id, session] : sessions_) count += session->is_over() ? 0 : 1;

@@ -6,10 +6,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "async/scope.h"
 #include "async/task.h"
@@ -46,7 +46,8 @@ struct Session {
   std::shared_ptr<async::Scope> scope = std::make_shared<async::Scope>();
   std::map<std::int64_t, Accepted> models = {};       // by model_seq_id
   std::map<std::int64_t, std::string> samplers = {};  // by sampling_session_seq_id
-  std::set<std::int64_t> ephemeral = {};  ///< Those of them with weights in memory only.
+  /// Those of them with weights in memory only; of each run in the order of saving.
+  std::vector<UnnamedSave> ephemeral = {};
   /// Those of them that had such weights, which newer ones replaced; with their base models.
   std::map<std::int64_t, std::string> dropped = {};
   base::BoundedMap<std::string, SeenSample> samples{kSamplesRemembered};  // by request id
@@ -91,6 +92,8 @@ class Sessions {
     on_forget_ = std::move(f);
   }
   [[nodiscard]] std::size_t open() const noexcept;
+  /// Those in memory: open ones, and for a while those that ended.
+  [[nodiscard]] std::size_t kept_of(std::string_view owner) const noexcept;
   [[nodiscard]] const std::shared_ptr<async::Scope>& parent() const noexcept { return parent_; }
 
  private:

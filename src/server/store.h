@@ -184,6 +184,9 @@ class Store {
   Result<void> add_usage(std::span<const UsageRecord> counts);
   /// Hours that begin at or after `from` and before `to`, oldest first.
   Result<std::vector<UsageRecord>> usage(std::string_view owner, Instant from, Instant to);
+  /// Removes what is over and older than `before`: audit and usage, runs without checkpoints that
+  /// no open session has, and sessions without runs, with their samplers.
+  Result<void> forget_before(Instant before);
 
  private:
   struct Parts;

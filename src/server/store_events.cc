@@ -79,4 +79,25 @@ Result<std::vector<UsageRecord>> Store::usage(std::string_view owner, Instant fr
                   read_usage);
 }
 
+Result<void> Store::forget_before(Instant before) {
+  auto& database = parts_->database;
+  TINKER_TRY(auto transaction, Transaction::begin(database));
+  TINKER_TRY(database.run("DELETE FROM audit WHERE at < ?", {before}));
+  TINKER_TRY(database.run("DELETE FROM usage WHERE hour < ?", {before}));
+  TINKER_TRY(
+      database.run("DELETE FROM runs WHERE last_request_at < ? "
+                   "AND run_id NOT IN (SELECT run_id FROM checkpoints) "
+                   "AND session_id NOT IN (SELECT session_id FROM sessions "
+                   "WHERE finish_reason IS NULL AND NOT has_expired)",
+                   {before}));
+  TINKER_TRY(
+      database.run("DELETE FROM sessions WHERE created_at < ? "
+                   "AND (finish_reason IS NOT NULL OR has_expired) "
+                   "AND session_id NOT IN (SELECT session_id FROM runs)",
+                   {before}));
+  TINKER_TRY(database.run(
+      "DELETE FROM samplers WHERE session_id NOT IN (SELECT session_id FROM sessions)"));
+  return transaction.commit();
+}
+
 }  // namespace tinker::server

@@ -72,12 +72,18 @@ Result<Loss> find_loss(const Session& session, const ForwardBackwardRequest& req
   return Loss{.fn = LossFn::custom, .formula = formula->second};
 }
 
+struct Pass {
+  ForwardBackwardRequest request;
+  Result<Loss> loss;
+  bool is_replay = false;
+  std::shared_ptr<const void> charge;
+};
+
 async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                     std::shared_ptr<LiveRun> run,
-                                    ForwardBackwardRequest request,
-                                    Result<Loss> loss,
-                                    std::shared_ptr<const void> /*charge*/) {
-  TINKER_CO_TRY(auto wanted, std::move(loss));
+                                    Pass pass) {
+  auto& request = pass.request;
+  TINKER_CO_TRY(auto wanted, std::move(pass.loss));
   const std::size_t tokens = tokens_of(request.data);
   const LocalTrainer& trainer = run->trainer();
   run->model()->engine.limit_training(service->models->training_room(run->record.base_model));
@@ -91,19 +97,28 @@ async::Task<EncodedResult> run_pass(std::shared_ptr<Service> service,
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config))
                             : trainer.forward_backward_async(
                                   std::move(data), wanted.fn, std::move(request.loss_fn_config)));
+  const auto gradients = request.forward_only ? 0 : run->add_gradients();
   auto wait = async::until(std::move(passing));
-  TINKER_CO_TRY(auto output, co_await wait);
-  service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
-  auto encoding = encode_large(service, std::move(output), tokens);
+  auto output = co_await wait;
+  if (!output.ok()) {
+    run->drop_gradients(gradients);
+    co_return output.error();
+  }
+  // The earlier life has counted most replays. Those that it had only accepted, and what it had not
+  // written when it was killed (10 s), are counted never: too little rather than twice.
+  if (!pass.is_replay) {
+    service->count(run->record, UsageRecord::Kind::training, static_cast<std::int64_t>(tokens));
+  }
+  auto encoding = encode_large(service, *std::move(output), tokens);
   co_return co_await std::move(encoding);
 }
 
 async::Task<EncodedResult> run_step(std::shared_ptr<LiveRun> run, OptimStepRequest request) {
   auto stepping = run->trainer().optim_step_async(request.optim_params);
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
+  const auto clearing = run->begin_clearing();
   auto wait = async::until(std::move(stepping));
   const auto response = co_await wait;
-  run->settle(snapshot, response.ok());
+  run->end_clearing(clearing, response.ok());
   if (!response.ok()) co_return response.error();
   TINKER_CO_TRY(std::string json, wire::encode_json(*response));
   co_return EncodedResult{.body = std::move(json)};
@@ -182,6 +197,7 @@ async::Task<UntypedApiFuture> create_model(Call call, CreateModelRequest request
     auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  TINKER_CO_TRY(check_new_run(call, *session));
   TINKER_CO_TRY(call.service->models->facts(request.base_model));
   RunRecord record = {.run_id = base::concat(request.session_id, ":train:", request.model_seq_id),
                       .session_id = request.session_id,
@@ -253,7 +269,6 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
   auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
-  run->record.last_request_at = call.service->now();
   const std::string model_id = request.model_id;
   LiveRun::Operation operation = {.kind = Sequencer::Kind::pass,
                                   .seq_id = request.seq_id,
@@ -261,12 +276,13 @@ async::Task<UntypedApiFuture> forward_backward(Call call, ForwardBackwardRequest
                                   .payload_hash = call.payload_hash,
                                   .source = call.source};
   auto loss = find_loss(*session, request);
+  Pass pass = {.request = std::move(request),
+               .loss = std::move(loss),
+               .is_replay = call.source.is_replay,
+               .charge = std::move(call.charge)};
   operation.work = [service = call.service,
-                    loss = std::move(loss),
-                    request = std::move(request),
-                    charge = std::move(call.charge)](std::shared_ptr<LiveRun> self) mutable {
-    return run_pass(
-        service, std::move(self), std::move(request), std::move(loss), std::move(charge));
+                    pass = std::move(pass)](std::shared_ptr<LiveRun> self) mutable {
+    return run_pass(service, std::move(self), std::move(pass));
   };
   auto submitting = run->submit(call.service, std::move(operation));
   TINKER_CO_TRY(auto id, co_await std::move(submitting));
@@ -288,7 +304,6 @@ async::Task<UntypedApiFuture> forward(Call call, ForwardBackwardRequest request)
 
 async::Task<UntypedApiFuture> optim_step(Call call, OptimStepRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "optim_step",
                                   .payload_hash = call.payload_hash,
@@ -308,7 +323,6 @@ async::Task<UntypedApiFuture> refuse_in_order(Call call,
   const auto found = call.service->find_run(number.model_id, call.caller.owner);
   if (!found.ok()) co_return why;  // there is no order to have a place in
   const auto& run = *found;
-  run->record.last_request_at = call.service->now();
   const bool is_pass = type == kPass || type == kForward;
   LiveRun::Operation operation = {
       .kind = is_pass ? Sequencer::Kind::pass : Sequencer::Kind::barrier,
@@ -337,7 +351,7 @@ async::Task<UntypedApiFuture> create_custom_loss(Call call, CreateCustomLossRequ
   }
   // A loss of an earlier life was within the limit of that life.
   const std::size_t most = call.service->options().limits.losses;
-  if (session->formulas.size() >= most && !call.source.is_replay) {
+  if (session->losses.size() >= most && !call.source.is_replay) {
     co_return bad_request(base::concat("a session can have ", most, " custom losses"));
   }
   if (log) log->append(record_of(call, request));

@@ -26,8 +26,6 @@ namespace tinker::server {
 
 namespace {
 
-constexpr auto kUploadLife = std::chrono::hours(1);
-
 std::string run_of_upload(std::string_view id) {
   return base::concat("upload-", id, ":train:0");
 }
@@ -221,7 +219,7 @@ async::Task<ExternalWeightsUploadStartResponse> upload_start(
   TINKER_CO_TRY(check_rank(request.lora_config));
   TINKER_CO_TRY(service->uploads.check_room(call.caller.owner));
   const std::string id = service->random_id();
-  const Instant expires = service->now() + kUploadLife;
+  const Instant expires = service->now() + service->options().limits.upload_time;
   ExternalWeightsUploadStartResponse out = {
       .upload_id = id, .expires = Instant(std::chrono::floor<std::chrono::seconds>(expires))};
   for (const auto name : kUploadFiles) {

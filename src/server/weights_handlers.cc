@@ -59,13 +59,13 @@ async::Task<CheckpointPlace> find_place(std::shared_ptr<Service> service) {
 async::Task<CheckpointRecord> commit(std::shared_ptr<Service> service,
                                      std::shared_ptr<LiveRun> run,
                                      Save save) {
+  const std::string folder = save.place.name;
   auto stored = service->disk.run([save = std::move(save)](Store& store) {
     return commit_once(store, save.record, save.place, save.overwrite, save.earlier);
   });
   auto wait = async::until(std::move(stored));
   TINKER_CO_TRY(auto record, co_await wait);
-  service->note_save(record);
-  service->count(run->record, UsageRecord::Kind::checkpoint, 1);
+  if (record.folder == folder) service->note_save(run->record, record);
   co_return record;
 }
 
@@ -129,9 +129,9 @@ async::Task<EncodedResult> run_sampler_save(std::shared_ptr<Service> service,
 async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
                                               std::shared_ptr<LiveRun> run,
                                               std::shared_ptr<Session> session,
-                                              std::int64_t number,
+                                              UnnamedSave save,
                                               bool is_replay) {
-  const std::string id = base::concat(session->record.session_id, ":sample:", number);
+  const std::string id = base::concat(session->record.session_id, ":sample:", save.number);
   TINKER_CO_TRY(
       std::string json,
       wire::encode_json(SaveWeightsForSamplerResponseInternal{.sampling_session_id = id}));
@@ -140,19 +140,19 @@ async::Task<EncodedResult> run_ephemeral_save(std::shared_ptr<Service> service,
     co_return EncodedResult{.body = std::move(json)};
   }
   const Error used_before = bad_request(
-      base::concat("sampling_session_seq_id ", number, " was used before, for other weights"));
-  if (!session->samplers.emplace(number, id).second) co_return used_before;
+      base::concat("sampling_session_seq_id ", save.number, " was used before, for other weights"));
+  if (!session->samplers.emplace(save.number, id).second) co_return used_before;
   auto taking = run->trainer().snapshot_async();
   auto wait = async::until(std::move(taking));
   auto snapshot = co_await wait;
   if (snapshot.ok() && service->samplers.find(id)) snapshot = used_before;
-  const auto sampler = snapshot.ok() ? service->add_ephemeral(session, run, number, *snapshot)
+  const auto sampler = snapshot.ok() ? service->add_ephemeral(session, run, save, *snapshot)
                                      : Result<std::shared_ptr<Sampler>>(snapshot.error());
   if (!sampler.ok()) {
-    session->samplers.erase(number);
+    session->samplers.erase(save.number);
     co_return sampler.error();
   }
-  run->keep_sampler(number, *std::move(snapshot));
+  if (!(*sampler)->is_dropped) run->keep_sampler(save, *std::move(snapshot));
   if (is_replay) service->revive(**sampler);
   co_return EncodedResult{.body = std::move(json)};
 }
@@ -169,10 +169,10 @@ async::Task<EncodedResult> run_load(std::shared_ptr<LiveRun> run,
   const auto parts =
       request.optimizer ? CheckpointParts::weights_and_optimizer : CheckpointParts::weights;
   auto loading = run->trainer().load_async(source.folder, parts);
-  const auto snapshot = run->begin_snapshot(number_after(request.seq_id));
+  const auto clearing = run->begin_clearing();
   auto wait = async::until(std::move(loading));
   const auto loaded = co_await wait;
-  run->settle(snapshot, loaded.ok());
+  run->end_clearing(clearing, loaded.ok());
   if (!loaded.ok()) co_return loaded.error();
   TINKER_CO_TRY(
       std::string json,
@@ -216,7 +216,6 @@ async::Task<std::string> submit_save(Call call,
 
 async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   // A save without a name gets one of its number.
   const std::string name = request.path.value_or(base::concat("step-", request.seq_id.value_or(0)));
   auto record = record_of(call, *run, CheckpointType::training, name, request.ttl_seconds);
@@ -233,7 +232,6 @@ async::Task<UntypedApiFuture> save_weights(Call call, SaveWeightsRequest request
 
 async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_for_sampler",
                                   .payload_hash = call.payload_hash,
@@ -250,14 +248,16 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
   auto search = call.service->sessions.find_open(run->record.session_id, call.caller.owner);
   TINKER_CO_TRY(const auto session, co_await std::move(search));
   if (request.sampling_session_seq_id) {
-    const std::int64_t number = *request.sampling_session_seq_id;
+    const UnnamedSave save = {.run_id = run->record.run_id,
+                              .number = *request.sampling_session_seq_id,
+                              .seq_id = request.seq_id};
     // A repeat has another number here, but is the same request (PROTOCOL 10, rule 2).
     auto same = request;
     same.sampling_session_seq_id.reset();
     TINKER_CO_TRY(operation.payload_hash, wire::encode_json(same));
-    operation.work = [service = call.service, session, number, is_replay = call.source.is_replay](
+    operation.work = [service = call.service, session, save, is_replay = call.source.is_replay](
                          std::shared_ptr<LiveRun> self) {
-      return run_ephemeral_save(service, std::move(self), session, number, is_replay);
+      return run_ephemeral_save(service, std::move(self), session, save, is_replay);
     };
   } else {
     operation.work = LiveRun::refusal(
@@ -270,7 +270,6 @@ async::Task<UntypedApiFuture> save_for_sampler(Call call, SaveWeightsForSamplerR
 
 async::Task<UntypedApiFuture> save_external(Call call, SaveWeightsExternalRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "save_weights_external",
                                   .payload_hash = call.payload_hash,
@@ -358,7 +357,6 @@ Result<LoadSource> source_of(const Service& service,
 /// Into a model that is there.
 async::Task<UntypedApiFuture> load_into(Call call, LoadWeightsRequest request) {
   TINKER_CO_TRY(const auto run, call.service->find_run(*request.model_id, call.caller.owner));
-  run->record.last_request_at = call.service->now();
   LiveRun::Operation operation = {.seq_id = request.seq_id,
                                   .type = "load_weights",
                                   .payload_hash = call.payload_hash,
@@ -413,6 +411,7 @@ async::Task<UntypedApiFuture> load_as_new(Call call, LoadWeightsRequest request)
     auto waiting = answer_when_recorded(call.service, call.caller.owner, *std::move(known));
     co_return co_await std::move(waiting);
   }
+  TINKER_CO_TRY(check_new_run(call, *session));
   RunOrigin origin = {.with_optimizer = request.optimizer};
   RunRecord record = {.run_id = base::concat(*request.session_id, ":train:", number),
                       .session_id = *request.session_id,

@@ -18,22 +18,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-Result<std::string> read_file(const Path& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const auto fail = [&path](std::string_view why) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = base::concat("cannot read ", path.string(), ": ", why)};
-  };
-  if (!file) return fail("there is no such file, or it may not be read");
-  const auto size = file.tellg();
-  if (size < 0) return fail("it is no file");
-  std::string content(static_cast<std::size_t>(size), '\0');
-  file.seekg(0);
-  if (!file.read(content.data(), size)) return fail("it ends too early");
-  return content;
-}
-
-/// Not every one is called so.
 bool begins_as_gguf(const Path& path) {
   std::array<char, 4> begin = {};
   std::ifstream file(path, std::ios::binary);
@@ -89,13 +73,34 @@ Result<Pipeline> read_preset(const Path& path) {
 
 }  // namespace
 
-Result<Pipeline> read_tokenizer_file(const Path& path) {
+Result<std::string> read_file(const Path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto fail = [&path](std::string_view why) {
+    return Error{.code = ErrorCode::invalid_argument,
+                 .message = base::concat("cannot read ", path.string(), ": ", why)};
+  };
+  if (!file) return fail("there is no such file, or it may not be read");
+  const auto size = file.tellg();
+  if (size < 0) return fail("it is no file");
+  std::string content(static_cast<std::size_t>(size), '\0');
+  file.seekg(0);
+  if (!file.read(content.data(), size)) return fail("it ends too early");
+  return content;
+}
+
+bool is_gguf(const Path& path) {
+  return path.extension() == ".gguf" || begins_as_gguf(path);
+}
+
+Result<Path> find_tokenizer_file(const Path& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    TINKER_TRY(const auto file, find_in(path));
-    return read_tokenizer_file(file);
-  }
-  if (path.extension() == ".gguf" || begins_as_gguf(path)) {
+  if (std::filesystem::is_directory(path, error)) return find_in(path);
+  return path;
+}
+
+Result<Pipeline> read_tokenizer_file(const Path& given) {
+  TINKER_TRY(const auto path, find_tokenizer_file(given));
+  if (is_gguf(path)) {
     TINKER_TRY(const auto file, formats::MappedFile::open(path));
     return with_name(read_gguf_vocabulary(file.bytes()), path);
   }

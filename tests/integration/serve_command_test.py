@@ -200,6 +200,12 @@ class Refusals(Serve):
         self.assertEqual(first.stop()[0], OK)
         self.assertEqual(self.start("--data-dir", self.folder / "data").stop()[0], OK)
 
+    def test_durable_runs_need_a_data_folder(self):
+        self.assertIn("durable: runs cannot survive the server without a folder that does; give data_dir (--data-dir)", self.refused("--durable"))
+
+    def test_a_session_timeout_is_a_year_at_most(self):
+        self.assertIn("session_timeout: expected 1 s to 31536000 s (365 days), found 10000000000 s", self.refused("--session-timeout", "10000000000"))
+
     def test_a_public_url_needs_keys(self):
         self.assertIn("public_url 'https://tinker.example' can be reached", self.refused("--public-url", "https://tinker.example"))
 

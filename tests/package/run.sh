@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh BUILD_DIR: installs that build by components, moves what was installed, and builds outside programs against it by find_package and by
-# pkg-config: against each component alone, against both client and engine, and against what is not there.
+# pkg-config: against each component alone, against client and engine, against these and the server, and against what is not there.
 set -euo pipefail
 
 build=$(realpath -- "$1")
@@ -14,6 +14,7 @@ declare -rA expected=(
   [client]="tinker $version: run-1 step-10 refused"
   [engine]="tinker $version: no model"
   [both]="tinker $version: no model, a client"
+  [everything]="tinker $version: no model, tokens of a server here: 1"
   [server]="tinker $version: a server came and went"
 )
 
@@ -96,15 +97,17 @@ expect() {
   printf 'package: %s: %s\n' "$1" "$output"
 }
 
-# has_only_its_own PROGRAM PATH: no engine in a program of the SDK, no HTTP and no TLS in one of the engine.
+# has_only_its_own PROGRAM PATH: no engine in a program of the SDK, no HTTP and no TLS in one of the engine, SQLite with the server only.
 has_only_its_own() {
   local parts
-  parts=$({ nm --demangle "$2"; ldd "$2"; } | grep -oE 'tinker::(engine|http|transport)::|libtinker-(engine|net)\.so|libssl\.so' |
-    sed -E 's/.*engine.*/engine/; s/.*(http|transport|net|ssl).*/network/' | sort --unique | tr '\n' ' ')
+  parts=$({ nm --demangle "$2"; ldd "$2"; } |
+    grep -oE 'tinker::(engine|http|transport)::|libtinker-(engine|net)\.so|libssl\.so|libsqlite3\.so|\bsqlite3_[a-z]' |
+    sed -E 's/.*engine.*/engine/; s/.*sqlite.*/sqlite/; s/.*(http|transport|net|ssl).*/network/' | sort --unique | tr '\n' ' ')
   case $1 in
     client) [[ $parts == 'network ' ]] ;;
     engine) [[ $parts == 'engine ' ]] ;;
-    both | server) [[ $parts == 'engine network ' ]] ;;
+    both) [[ $parts == 'engine network ' ]] ;;
+    everything | server) [[ $parts == 'engine network sqlite ' ]] ;;
   esac
 }
 
@@ -112,8 +115,11 @@ install all
 no_definition_twice
 by_find_package all both '' 'tinker::client;tinker::engine'
 by_find_package all both 'client;engine' 'tinker::client;tinker::engine'
+by_find_package all everything '' 'tinker::client;tinker::engine;tinker::server'
+by_find_package all everything 'client;engine;server' 'tinker::client;tinker::engine;tinker::server'
 by_find_package all client '' tinker::client
 by_pkg_config all both tinker tinker-engine
+by_pkg_config all everything tinker tinker-engine tinker-server
 refused all gpu
 
 install client_alone core net client

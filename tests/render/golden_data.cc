@@ -105,16 +105,16 @@ std::vector<std::string> GoldenFile::renderers() const {
 }
 
 const std::vector<GoldenFile>& conversation_goldens() {
-  static const auto kFiles =
+  static const auto files =
       read({from_environment("TINKER_RENDERER_GOLDENS",
                              kSource.parent_path() / "shared" / "data" / "renderer_goldens.json"),
             kSource / "tests" / "golden" / "render" / "sample.json"});
-  return kFiles;
+  return files;
 }
 
 const std::vector<GoldenFile>& response_goldens() {
-  static const auto kFiles = read({from_environment("TINKER_RENDERER_PARSES", {})});
-  return kFiles;
+  static const auto files = read({from_environment("TINKER_RENDERER_PARSES", {})});
+  return files;
 }
 
 fs::path tokenizer_folder(std::string_view model) {

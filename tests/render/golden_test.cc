@@ -1,12 +1,13 @@
 // All renderers beside the official ones: prompts, weights, examples, what is refused, and parsed
-// responses. Which members an entry may have, golden_data.h and the cookbook's notes say; others
-// are ignored, and so are those that are not there.
+// responses. An entry need not have all that is compared here; what is not known here is ignored.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/strings.h"
 #include "render/golden_data.h"
 #include "tinker/renderer.h"
+#include "tinker/training_data.h"
 
 namespace tinker::testing {
 namespace {
@@ -142,7 +144,9 @@ class Comparison {
         return true;
       }
       is_read = false;
-      if (!entry_.member("error")) fail("messages", message.error().to_string());
+      // Otherwise everything is refused, as it should be.
+      const bool expects_prompt = entry_.member("generation_prompt_tokens").has_value();
+      if (expects_prompt) fail("messages", message.error().to_string());
       return false;
     });
     if (is_read && entry_.member("error")) {
@@ -286,18 +290,20 @@ class Comparison {
   /// What training is given: without the last token, aligned with the next one, of the sum 1.
   void compare_datum() const {
     const auto expected = entry_.member("datum_mean");
-    if (!expected || !observed_) return;
-    const Tokens tokens = observed_->input.to_tokens().value();
-    if (tokens.size() < 2) return fail("datum_mean", "too short");
-    const Tokens input(tokens.begin(), tokens.end() - 1);
-    const Tokens targets(tokens.begin() + 1, tokens.end());
-    std::vector<float> weights(observed_->weights.begin() + 1, observed_->weights.end());
-    const float sum = std::accumulate(weights.begin(), weights.end(), 0.0F);
-    for (float& weight : weights) weight = sum > 0 ? weight / sum : weight;
+    if (!observed_ || (!expected && !entry_.member("datum_error"))) return;
+    const auto datum = to_datum(*observed_, {.reduction = WeightReduction::mean});
+    if (is_refused(entry_, "datum_mean", "datum_error", datum) || !datum.ok()) return;
+    const auto input = datum->model_input.to_tokens().value();
     compare_tokens("datum_mean.input", input, tokens_of(expected->member("input").value()));
+    const auto& ids = datum->loss_fn_inputs.at("target_tokens").ints();
+    const Tokens targets(ids.begin(), ids.end());
     compare_tokens(
         "datum_mean.target_tokens", targets, tokens_of(expected->member("target_tokens").value()));
-    compare_weights("datum_mean", targets, weights, floats_of(expected->member("weights").value()));
+    const auto& weights = datum->loss_fn_inputs.at("weights").floats();
+    compare_weights("datum_mean",
+                    targets,
+                    {weights.begin(), weights.end()},
+                    floats_of(expected->member("weights").value()));
   }
 
   /// What the example has behind the prompt, parsed.
@@ -457,6 +463,13 @@ INSTANTIATE_TEST_SUITE_P(All,
                          RenderGolden,
                          ::testing::ValuesIn(renderer_names()),
                          [](const auto& renderer) { return std::string(renderer.param); });
+
+TEST(RenderGolden, ReadsTheFilesThatAreNamed) {
+  for (const char* name : {"TINKER_RENDERER_GOLDENS", "TINKER_RENDERER_PARSES"}) {
+    const char* const path = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    EXPECT_TRUE(path == nullptr || std::filesystem::is_regular_file(path)) << name << ": " << path;
+  }
+}
 
 TEST(RenderGolden, KnowsEveryRendererOfTheFiles) {
   const auto names = renderer_names();

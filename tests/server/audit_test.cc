@@ -58,5 +58,45 @@ TEST_F(Audit, NamesLoginsAndLogoutsOfTheOwner) {
   EXPECT_THAT(events(kBob), IsEmpty());
 }
 
+/// Nobody logs in where any key will do.
+class AuditWithoutKeys : public ::testing::Test {
+ protected:
+  static LocalServer start(const std::string& flag) {
+    return LocalServer::start({.models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
+                               .threads = 1,
+                               .flags = {{"pjwt_auth_enabled", flag}}})
+        .value();
+  }
+  static int ask(const LocalServer& server, const std::string& method, const std::string& path) {
+    return testing::RawHttp(server.port())
+        .ask(method, "/api/v1/" + path, {}, "X-API-Key: tml-any\r\n")
+        .status;
+  }
+  static std::size_t entries(const LocalServer& server) {
+    const auto admin =
+        AdminClient::connect({.base_url = server.base_url(), .api_key = Secret("tml-any")}).value();
+    return admin.get_audit_log().get().value().entries.size();
+  }
+};
+
+TEST_F(AuditWithoutKeys, HasNoEntryOfATokenThatSomebodyAskedFor) {
+  const auto server = start("on");
+
+  EXPECT_EQ(ask(server, "POST", "auth/token"), 200);
+
+  EXPECT_EQ(entries(server), 0U);
+}
+
+TEST_F(AuditWithoutKeys, HasNoEntryOfAnyKeyAndTokensAreOff) {
+  const auto server = start("off");
+
+  EXPECT_EQ(ask(server, "POST", "auth/token"), 404);
+  EXPECT_EQ(ask(server, "GET", "auth/apikey/me"), 200);
+  EXPECT_EQ(ask(server, "DELETE", "auth/apikey/me"), 200);
+  EXPECT_EQ(ask(server, "GET", "auth/apikey/me"), 200);
+
+  EXPECT_EQ(entries(server), 0U);
+}
+
 }  // namespace
 }  // namespace tinker::audit_test

@@ -75,7 +75,7 @@ class Commands(ServedCase):
         return self.training.save_state(name, overwrite=True, **options).result().path
 
     def tinker(self, *words, expect=OK, stdin="", **variables):
-        """stdout of a command that must end with `expect` (None: with anything); of a failure: stderr."""
+        """stdout of a command that must end with `expect`; of a failure: stderr."""
         names = [word for word in words if not word.startswith("-") and word != "json"]
         used.add(next((tuple(names[:i]) for i in (2, 1) if tuple(names[:i]) in COMMANDS), ()))
         environment = {**os.environ, "HOME": str(self.home), "COLUMNS": "300", "HF_HUB_OFFLINE": "1", **variables}
@@ -87,8 +87,7 @@ class Commands(ServedCase):
             timeout=COMMAND_SECONDS,
             env={name: value for name, value in environment.items() if value is not None},
         )
-        if expect is not None:
-            self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
+        self.assertEqual(done.returncode, expect, f"{words}: {done.stdout}{done.stderr}")
         return done.stdout if done.returncode == OK else done.stderr
 
     def json(self, *words, **options):
@@ -240,13 +239,11 @@ class Others(Commands):
         self.assertEqual(len(rows), len(items))
 
     def test_trace(self):
-        """Either there is one, or the reason why not is told."""
+        """There is none, and the command says so."""
         target = self.home / "trace"
-        out = self.tinker("session", "export-trace", self.session_id, "-o", str(target), expect=None)
-        if target.exists():
-            self.assertGreater(target.stat().st_size, 0)
-        else:
-            self.assertIn("trace", out.rpartition(self.session_id)[2])
+        message = self.tinker("session", "export-trace", self.session_id, "-o", str(target), expect=FAILED)
+        self.assertIn(f"{self.session_id}: this server records no traces", message)
+        self.assertFalse(target.exists())
         message = self.tinker("session", "export-trace", "no-such-session", expect=FAILED)
         self.assertIn("Resource not found", message)
 

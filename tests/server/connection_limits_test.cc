@@ -72,6 +72,28 @@ TEST_F(Impatient, EndsAConnectionWhoseAnswersAreNotRead) {
   EXPECT_LT(answers, kRequests);
 }
 
+class Hasty : public HostileServer {
+ protected:
+  Hasty() : HostileServer({.body_total_time = 1ms}) {}
+  void TearDown() override {}
+};
+
+TEST_F(Hasty, EndsABodyThatComesForTooLong) {
+  RawHttp client(server_.port());
+  client.send("POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: " +
+              std::string(kAda) + "\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+  ASSERT_EQ(client.receive().status, 100);
+  client.send("{");
+  const auto begun = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begun < 10ms) (void)ask("GET", "healthz");
+
+  client.send(" ");
+
+  const auto answer = client.receive();
+  EXPECT_EQ(answer.status, 408);
+  EXPECT_THAT(answer.body, ::testing::HasSubstr("the whole body took too long"));
+}
+
 class TwoConnections : public HostileServer {
  protected:
   TwoConnections() : HostileServer({.connections = 2}) {}

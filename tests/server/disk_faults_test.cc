@@ -1,6 +1,7 @@
 // A disk that fails the server: read-only, full, with files that somebody cut short.
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -17,6 +18,7 @@
 #include "base/strings.h"
 #include "support/full_disk.h"
 #include "support/raw_http.h"
+#include "support/small_disk.h"
 #include "support/temporary_folder.h"
 #include "support/unprivileged.h"
 #include "tinker/local_server.h"
@@ -93,6 +95,46 @@ TEST_F(FailingDisk, ThatCutAFileShortSparesTheOtherCheckpoints) {
   EXPECT_THAT(service.create_training_client_from_state_with_optimizer(whole).get(), IsOk());
 }
 
+TEST_F(FailingDisk, ThatCutTheOptimizerShortSparesItsWeights) {
+  std::string path;
+  {
+    const auto server = start();
+    const auto run = new_run(connect(server));
+    ASSERT_THAT(
+        run.train_step({Datum::next_token({5, 9, 12})}, LossFn::cross_entropy, {}).optim_step.get(),
+        IsOk());
+    path = run.save_state("cut").get().value().path;
+    ASSERT_THAT(server.stop(), IsOk());
+  }
+  const auto victim = *folders().begin() / "optimizer.safetensors";
+  std::filesystem::resize_file(victim, std::filesystem::file_size(victim) / 2);
+
+  const auto server = start();
+  const auto service = connect(server);
+
+  EXPECT_THAT(service.create_training_client_from_state_with_optimizer(path).get(),
+              IsError(ErrorCode::request_failed, HasSubstr("optimizer.safetensors")));
+  EXPECT_THAT(service.create_training_client_from_state(path).get(), IsOk());
+}
+
+TEST_F(FailingDisk, ThatBecomesReadOnlyFailsSavesAndNothingElse) {
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms(0777));
+  const testing::Unprivileged nobody;
+  ASSERT_TRUE(nobody.succeeded());
+  const auto server = start();
+  const auto run = new_run(connect(server));
+  ASSERT_THAT(run.save_state("before").get(), IsOk());
+  const auto checkpoints = folder_.path("data/checkpoints");
+  std::filesystem::permissions(checkpoints, std::filesystem::perms(0500));
+
+  EXPECT_THAT(run.save_state("meanwhile").get(),
+              IsError(ErrorCode::request_failed, HasSubstr("Permission denied")));
+  EXPECT_THAT(run.forward({Datum::next_token({5, 9, 12})}, LossFn::cross_entropy).get(), IsOk());
+  std::filesystem::permissions(checkpoints, std::filesystem::perms(0700));
+
+  EXPECT_THAT(run.save_state("meanwhile").get(), IsOk());
+}
+
 TEST_F(FailingDisk, ThatIsFullForAWhileLosesNoUsage) {
   const auto server = start();
   const auto sampler = connect(server).create_sampling_client({.base_model = "tiny"}).get().value();
@@ -124,6 +166,36 @@ TEST_F(FailingDisk, ThatIsFullForAWhileLosesNoUsage) {
   EXPECT_THAT(answer.body, HasSubstr(R"("token_count":8)"));
 }
 
+TEST_F(FailingDisk, WithNoSpaceLeftFailsSavesAndNothingElse) {
+  std::filesystem::create_directory(folder_.path("data"));
+  const testing::SmallDisk disk(folder_.path("data"), 8U << 20U);
+  if (!disk.is_mounted())
+    GTEST_SKIP() << "no file system can be mounted: " << ::strerror(disk.error());
+  const auto server = start();
+  const auto service = connect(server);
+  const auto run = new_run(service);
+  const std::vector<Datum> batch = {Datum::next_token({5, 9, 12, 200, 31})};
+  std::vector<std::string> saved;
+
+  auto save = run.save_state("0").get();
+  while (save.ok() && saved.size() < 100) {
+    saved.push_back(save->path);
+    ASSERT_THAT(run.train_step(batch, LossFn::cross_entropy, {}).optim_step.get(), IsOk());
+    save = run.save_state(std::to_string(saved.size())).get();
+  }
+
+  EXPECT_THAT(save, IsError(ErrorCode::request_failed, HasSubstr("No space left on device")));
+  ASSERT_GE(saved.size(), 2U);
+  EXPECT_EQ(folders().size(), saved.size());  // nothing is left of the one that failed
+  EXPECT_THAT(run.train_step(batch, LossFn::cross_entropy, {}).optim_step.get(), IsOk());
+  for (const auto& path : saved) {
+    EXPECT_THAT(service.create_training_client_from_state_with_optimizer(path).get(), IsOk());
+  }
+  const auto rest = service.create_rest_client();
+  ASSERT_THAT(rest.delete_checkpoint_from_tinker_path(saved.back()).get(), IsOk());
+  EXPECT_THAT(run.save_state("again").get(), IsOk());
+}
+
 /// Runs that survive the server, of whose logs one is much longer than the others.
 class FullDurableDisk : public FailingDisk {
  protected:
@@ -133,13 +205,23 @@ class FullDurableDisk : public FailingDisk {
     durable.port = port;
     return LocalServer::start(durable).value();
   }
-  /// So many steps on much; the loss of the last.
+  /// So many steps on many targets at few positions, so that the log grows and little is computed;
+  /// the loss of the last.
   static double train_long(const TrainingClient& trainer, int steps) {
-    std::vector<std::int32_t> tokens;
-    for (int i = 0; i < 1000; ++i) tokens.push_back(i % 500);
-    const std::vector<Datum> batch(8, Datum::next_token(tokens));
+    constexpr std::int64_t kPositions = 32;
+    constexpr std::int64_t kTargets = 256;  // at each
+    const TensorData::Shape shape = {kPositions, kTargets};
+    std::vector<std::int64_t> targets;
+    for (std::int64_t i = 0; i < kPositions * kTargets; ++i) targets.push_back(i % 500);
+    const TensorData weights(TensorData::Values(Buffer(std::vector(targets.size(), 0.01F))), shape);
+    const Datum datum = {
+        .model_input = ModelInput::from_tokens(std::vector<std::int32_t>(kPositions, 7)),
+        .loss_fn_inputs = {{"target_tokens",
+                            TensorData(TensorData::Values(Buffer(std::move(targets))), shape)},
+                           {"weights", weights}},
+    };
     double loss = 0.0;
-    for (int i = 0; i < steps; ++i) loss = step(trainer, batch);
+    for (int i = 0; i < steps; ++i) loss = step(trainer, {datum});
     return loss;
   }
   static double train_short(const TrainingClient& trainer) {

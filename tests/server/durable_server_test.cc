@@ -13,6 +13,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/strings.h"
 #include "support/raw_http.h"
@@ -330,6 +331,96 @@ TEST_F(DurableServer, KeepsAsManyOfThemAsItHasInMemory) {
   ASSERT_THAT(trainer.save_weights_and_get_sampling_client().get(), IsOk());
   EXPECT_THAT(sample(samplers.at(0)), IsError(ErrorCode::request_failed, HasSubstr("newer ones")));
   EXPECT_THAT(sample(samplers.at(1)), IsOk());
+}
+
+TEST_F(DurableServer, KeepsTheLatestOfThemWhateverTheirNumbers) {
+  options_.limits.ephemeral_saves = 2;
+  options_.snapshot_steps = 1;
+  start_again();
+  const auto trainer = new_run(connect());
+  const std::string& run = trainer.model_id();
+  const std::string session = run.substr(0, run.find(':'));
+  int seq_id = 0;
+  int number = 10'000;
+  const auto ask = [&](const char* what, const std::string& rest) {
+    const auto accepted =
+        post(what, base::concat(R"({"model_id":")", run, R"(","seq_id":)", ++seq_id, rest, "}"));
+    ASSERT_EQ(accepted.status, 200) << accepted.body;
+  };
+  const auto save = [&] {
+    ask("save_weights_for_sampler", base::concat(R"(,"sampling_session_seq_id":)", --number));
+  };
+  const auto sample = [&](int of) {
+    const auto accepted =
+        post("asample",
+             base::concat(R"({"sampling_session_id":")",
+                          session,
+                          ":sample:",
+                          of,
+                          R"(","prompt":{"chunks":[{"tokens":[1],"type":"encoded_text"}]},)"
+                          R"("sampling_params":{"max_tokens":1}})"));
+    return outcome(wire::decode_json<UntypedApiFuture>(accepted.body).value().request_id);
+  };
+  const auto file = log();
+  ask("optim_step", R"(,"adam_params":{})");
+  for (int i = 0; i < 4; ++i) save();
+  ASSERT_THAT(outcome(base::concat(run, ":", seq_id)), HasSubstr("sampling_session_id"));
+  while (state_named_by(file).empty()) (void)sample(number);  // it is written in its own time
+
+  start_again();
+
+  EXPECT_THAT(sample(number + 1), HasSubstr("tokens"));
+  EXPECT_THAT(sample(number), HasSubstr("tokens"));
+  save();
+  ASSERT_THAT(outcome(base::concat(run, ":", seq_id)), HasSubstr("sampling_session_id"));
+  EXPECT_THAT(sample(number + 2), HasSubstr("newer ones took their place"));
+  EXPECT_THAT(sample(number + 1), HasSubstr("tokens"));
+}
+
+TEST_F(DurableServer, MakesASamplingSessionWhileTheModelOfARunIsLoaded) {
+  const auto tokenizer = folder_.path("tokenizer.gguf");
+  ASSERT_EQ(::mkfifo(tokenizer.c_str(), 0600), 0);  // whoever reads it waits for a writer
+  options_.models.push_back(
+      {.name = "slow", .source = "random:1x32,vocab=300", .tokenizer = tokenizer});
+  start_again();
+  const auto id_in = [](const testing::RawResponse& answer) {
+    return wire::decode_json<UntypedApiFuture>(answer.body).value().request_id;
+  };
+  const auto session =
+      wire::decode_json<CreateSessionResponse>(
+          post("create_session", R"({"tags":[],"sdk_version":"0.36.0","type":"create_session"})")
+              .body)
+          .value()
+          .session_id;
+  const auto run =
+      id_in(post("create_model",
+                 R"({"session_id":")" + session +
+                     R"(","model_seq_id":1,"base_model":"slow","lora_config":{"rank":2}})"));
+
+  const auto sampler = post(
+      "create_sampling_session",
+      R"({"session_id":")" + session + R"(","sampling_session_seq_id":2,"base_model":"tiny"})");
+
+  EXPECT_EQ(sampler.status, 200) << sampler.body;
+  std::ofstream(tokenizer).close();
+  EXPECT_THAT(outcome(run), HasSubstr("tokenizer.gguf"));
+}
+
+TEST_F(DurableServer, KeepsNothingOfARunThatWasRefused) {
+  const auto session = wire::decode_json<CreateSessionResponse>(
+                           post("create_session", R"({"tags":[],"sdk_version":"0.36.0"})").body)
+                           .value()
+                           .session_id;
+  const std::string request = R"({"session_id":")" + session +
+                              R"(","model_seq_id":1,"base_model":"tiny","lora_config":{"rank":0}})";
+
+  const auto accepted = post("create_model", request);
+
+  const auto future = wire::decode_json<UntypedApiFuture>(accepted.body).value();
+  EXPECT_THAT(outcome(future.request_id), HasSubstr("rank: expected 1 to"));
+  EXPECT_THAT(post("get_info", R"({"model_id":")" + *future.model_id + "\"}").status, 404);
+  EXPECT_THAT(journal(), IsEmpty());
+  EXPECT_EQ(post("create_model", request).body, accepted.body);  // a repeat
 }
 
 TEST_F(DurableServer, KeepsLossesOfTheSession) {

@@ -137,8 +137,11 @@ TEST_F(HostileSize, OfNumbersOfRequestsHarmsNobody) {
 TEST_F(HostileSize, OfTheStepOfAnOptimizerIsTheUsersFault) {
   const auto run = new_run(new_session());
   int number = 0;
-  for (const char* params :
-       {R"({"beta1":2})", R"({"beta2":-1})", R"({"eps":-1})", R"({"grad_clip_norm":-1})"}) {
+  for (const char* params : {R"({"learning_rate":-0.001})",
+                             R"({"beta1":2})",
+                             R"({"beta2":-1})",
+                             R"({"eps":-1})",
+                             R"({"grad_clip_norm":-1})"}) {
     const auto body = R"({"model_id":")" + run + R"(","adam_params":)" + params + R"(,"seq_id":)" +
                       std::to_string(++number) + "}";
     EXPECT_THAT(outcome(post("optim_step", body)), IsUsersFault()) << params;

@@ -11,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/strings.h"
+#include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
@@ -114,6 +116,19 @@ TEST_F(ImportedAdapter, IsReadByEveryoneAndListedNowhere) {
     EXPECT_EQ(info->lora_rank, 4);
     EXPECT_TRUE(rest.list_user_checkpoints().get().value().checkpoints.empty());
   }
+}
+
+TEST_F(ImportedAdapter, IsNotCopied) {
+  const auto server = LocalServer::start(with_adapter()).value();
+
+  EXPECT_THAT(
+      testing::RawHttp(server.port())
+          .ask("POST",
+               "/api/v1/copy_weights",
+               base::concat(R"({"source_path":")", kPath, R"(","destination_project_id":"mine"})"),
+               "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n")
+          .body,
+      HasSubstr("was imported: it can be sampled from, not copied"));
 }
 
 TEST_F(ImportedAdapter, TakesTheModelThatItsConfigurationNames) {

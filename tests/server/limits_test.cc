@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "hostile_server.h"
+#include "http/content_coding.h"
 #include "wire/proto.h"
 
 namespace tinker::limits_test {
@@ -190,6 +191,72 @@ TEST_F(FewBytes, OfTrainingDataKeepsMoreOfThemOut) {
   EXPECT_EQ(outcome(post("forward_backward", body(run, 3, tokens))).status, 200);
 }
 
+class FewIncomingBytes : public HostileServer {
+ protected:
+  FewIncomingBytes() : HostileServer({.incoming_bytes = std::size_t{1} << 20U}) {}
+
+  /// More than half of what may come at a time.
+  [[nodiscard]] static std::string body() {
+    return R"({"tags":[],"sdk_version":")" + std::string(600U << 10U, '0') + R"("})";
+  }
+  [[nodiscard]] RawResponse create(const char* key) const {
+    return ask("POST", "create_session", body(), key);
+  }
+  /// Sends the head of a request of ada's. When this ends, the server waits for the body.
+  static void begin(RawHttp& client) {
+    client.send(
+        base::concat("POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: ",
+                     kAda,
+                     "\r\nExpect: 100-continue\r\nContent-Length: ",
+                     body().size(),
+                     "\r\n\r\n"));
+    ASSERT_EQ(client.receive().status, 100);
+  }
+};
+
+TEST_F(FewIncomingBytes, KeepOutWhoseOtherBodiesHaveNotAllCome) {
+  RawHttp slow(server_.port());
+  begin(slow);
+
+  const auto refused = create(kAda);
+
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_THAT(refused.body, HasSubstr("bytes are being received"));
+  EXPECT_EQ(create(kBob).status, 200);
+  (void)new_session();  // small bodies always pass
+  slow.send(body());
+  EXPECT_EQ(slow.receive().status, 200);
+  EXPECT_EQ(create(kAda).status, 200);
+}
+
+TEST_F(FewIncomingBytes, CountAsTheyComeWhereNoLengthIsDeclared) {
+  RawHttp slow(server_.port());
+  begin(slow);
+  RawHttp endless(server_.port());
+
+  endless.send(
+      base::concat("POST /api/v1/create_session HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: ",
+                   kAda,
+                   "\r\nTransfer-Encoding: chunked\r\n\r\n96000\r\n",
+                   std::string(0x96000, ' ')));
+
+  EXPECT_EQ(endless.receive().status, 429);
+}
+
+TEST_F(FewIncomingBytes, CountUnpacked) {
+  RawHttp slow(server_.port());
+  begin(slow);
+
+  const auto packed = http::zstd_compress(body(), 3).value();
+
+  EXPECT_EQ(ask("POST", "create_session", packed, kAda, "Content-Encoding: zstd\r\n").status, 429);
+}
+
+TEST_F(FewIncomingBytes, LetInTheOnlyBodyOfAnOwner) {
+  EXPECT_EQ(ask("POST", "create_session", body() + std::string(2U << 20U, ' ')).status, 200);
+}
+
 class FewResults : public FewBytes {
  protected:
   FewResults() : FewBytes({.result_bytes = 4096}) {}
@@ -272,6 +339,88 @@ TEST_F(OneUnnamedSave, LetsSamplesOfTheWeightsBeforeItEnd) {
 
   const auto result = outcome(accepted);
   EXPECT_EQ(result.header("content-type"), "application/x-protobuf") << result.body;
+}
+
+class FewOfAll : public HostileServer {
+ protected:
+  FewOfAll()
+      : HostileServer(
+            {.losses = 1, .sessions = 2, .runs = 1, .upload_time = 1ms, .token_time = 1ms}) {}
+  void TearDown() override {}
+
+  [[nodiscard]] RawResponse create(const std::string& key, const char* owner = kAda) const {
+    return ask("POST",
+               "create_session",
+               R"({"tags":[],"sdk_version":"0.36.0"})",
+               owner,
+               key.empty() ? "" : "X-Idempotency-Key: " + key + "\r\n");
+  }
+  [[nodiscard]] RawResponse make_run(const std::string& session, int number, int rank) const {
+    return post("create_model",
+                base::concat(R"({"session_id":")",
+                             session,
+                             R"(","model_seq_id":)",
+                             number,
+                             R"(,"base_model":"tiny","lora_config":{"rank":)",
+                             rank,
+                             "}}"));
+  }
+  [[nodiscard]] RawResponse make_loss(const std::string& session, int number) const {
+    return post("create_custom_loss",
+                base::concat(R"({"session_id":")",
+                             session,
+                             R"(","custom_loss_seq_id":)",
+                             number,
+                             R"(,"name":"n","inputs":[],"graph":{"nodes":[]}})"));
+  }
+};
+
+TEST_F(FewOfAll, SessionsOfAnOwnerAndClientsTryAgain) {
+  (void)new_session();
+  const auto second = create("key");
+  ASSERT_EQ(second.status, 200);
+
+  const auto refused = create("");
+
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("you have 2 sessions"));
+  EXPECT_EQ(create("key").body, second.body);  // a repeat
+  EXPECT_EQ(create("", kBob).status, 200);
+}
+
+TEST_F(FewOfAll, RunsOfASessionAlsoThoseThatWereRefused) {
+  const auto session = new_session();
+  const auto first = make_run(session, 1, 0);
+  ASSERT_THAT(outcome(first), testing::IsUsersFault());
+
+  const auto refused = make_run(session, 2, 1);
+
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("a session can make 1 training runs"));
+  EXPECT_EQ(make_run(session, 1, 0).body, first.body);  // a repeat
+  EXPECT_EQ(make_run(new_session(), 1, 1).status, 200);
+}
+
+TEST_F(FewOfAll, LossesOfASessionAlsoThoseThatWereRefused) {
+  const auto session = new_session();
+  const auto first = make_loss(session, 1);
+  ASSERT_THAT(outcome(first), testing::IsUsersFault());
+
+  EXPECT_EQ(make_loss(session, 2).status, 400);
+  EXPECT_EQ(make_loss(session, 1).body, first.body);  // a repeat
+}
+
+TEST_F(FewOfAll, TimesOfUploadsAndTokens) {
+  const auto upload = wire::decode_json<ExternalWeightsUploadStartResponse>(
+      post("external_weights_upload_start", R"({"base_model":"tiny","lora_config":{"rank":4}})")
+          .body);
+  const auto token = wire::decode_json<AuthTokenResponse>(post("auth/token", "{}").body);
+  ASSERT_THAT(upload, testing::IsOk());
+  ASSERT_THAT(token, testing::IsOk());
+  const std::string url = upload->urls.at("adapter_config.json");
+
+  EXPECT_EQ(RawHttp(server_.port()).ask("PUT", url.substr(url.find("/api/"))).status, 403);
+  EXPECT_EQ(ask("GET", "sessions", {}, token->jwt.expose()).status, 401);
 }
 
 TEST(Limits, ThatMakeNoSenseKeepAServerFromStarting) {

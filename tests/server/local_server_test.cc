@@ -208,6 +208,24 @@ TEST(LocalServer, NeedsKeysBeyondLoopback) {
               IsError(ErrorCode::invalid_argument, HasSubstr("0.0.0.0")));
 }
 
+TEST(LocalServer, RefusesToKeepRunsInATemporaryFolder) {
+  auto options = small_server();
+  options.durable = true;
+
+  EXPECT_THAT(LocalServer::start(options),
+              IsError(ErrorCode::invalid_argument, HasSubstr("durable: ")));
+}
+
+TEST(LocalServer, RefusesASessionTimeoutBeyondAYear) {
+  auto options = small_server();
+  options.session_timeout = std::chrono::hours(365 * 24);
+  EXPECT_THAT(LocalServer::start(options), IsOk());
+  options.session_timeout += std::chrono::seconds(1);
+
+  EXPECT_THAT(LocalServer::start(options),
+              IsError(ErrorCode::invalid_argument, HasSubstr("found 31536001 s")));
+}
+
 TEST(LocalServer, RefusesAFlagThatThereIsNot) {
   auto options = small_server();
   options.flags = {{"paralel_chunks", "off"}};

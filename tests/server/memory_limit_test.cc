@@ -1,8 +1,12 @@
 // `LocalServerOptions::memory_bytes` bounds all that models, adapters and their work take together.
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/strings.h"
 #include "hostile_server.h"
+#include "support/temporary_folder.h"
 
 namespace tinker::memory_limit_test {
 namespace {
@@ -102,6 +106,62 @@ TEST_F(LittleMemory, BoundsTrainingByWhatAdaptersLeave) {
 
   EXPECT_THAT(refused,
               testing::IsError(ErrorCode::request_failed, HasSubstr("whose longest sequence")));
+}
+
+/// A server that was started again, with room for one copy of the only checkpoint's adapter.
+class StoredCheckpoint : public ::testing::Test {
+ protected:
+  StoredCheckpoint() {
+    {
+      const auto first = start(512 * kMiB);
+      const auto trainer =
+          connect(first).create_lora_training_client("tiny", {.rank = 1024}).get().value();
+      path_ = trainer.save_weights_for_sampler("stored").get().value().path;
+    }
+    server_ = start(18 * kMiB);
+    service_ = connect(*server_);
+  }
+  [[nodiscard]] LocalServer start(std::size_t memory) const {
+    return LocalServer::start({.models = {{.name = "tiny", .source = "random:1x32,vocab=300"}},
+                               .data_dir = folder_.path("data"),
+                               .threads = 1,
+                               .memory_bytes = memory,
+                               .precision = EnginePrecision::f32})
+        .value();
+  }
+  static ServiceClient connect(const LocalServer& server) {
+    return ServiceClient::connect(
+               {.base_url = server.base_url(), .api_key = Secret("tml-local-test")})
+        .value();
+  }
+  [[nodiscard]] std::vector<Future<SampleResponse>> begin_samples(std::int32_t count) const {
+    const auto sampler = service_->create_sampling_client({.model_path = path_}).get().value();
+    std::vector<Future<SampleResponse>> out;
+    for (std::int32_t i = 0; i < count; ++i) {
+      out.push_back(sampler.sample(ModelInput::from_tokens({1, i}), {.max_tokens = 1}));
+    }
+    return out;
+  }
+
+  const testing::TemporaryFolder folder_;
+  std::string path_;
+  std::optional<LocalServer> server_ = {};
+  std::optional<ServiceClient> service_ = {};
+};
+
+TEST_F(StoredCheckpoint, IsInMemoryOnceForAllWhoSampleFromIt) {
+  auto samples = begin_samples(64);
+
+  for (auto& sample : samples) EXPECT_THAT(sample.get(), IsOk());
+  const auto metrics = testing::RawHttp(server_->port()).ask("GET", "/metrics").body;
+  EXPECT_THAT(metrics, HasSubstr("tinker_server_snapshots{kind=\"checkpoint\"} 1\n"));
+}
+
+TEST_F(StoredCheckpoint, IsLoadedAlsoWhenTheFirstWhoWaitsGivesUp) {
+  auto samples = begin_samples(16);
+  samples.front().cancel();
+
+  for (std::size_t i = 1; i < samples.size(); ++i) EXPECT_THAT(samples.at(i).get(), IsOk());
 }
 
 }  // namespace

@@ -126,6 +126,62 @@ TEST_F(OnlyOneUnnamedSave, LeavesNoSamplersOfTheOnesBeforeIt) {
   EXPECT_EQ(ask("GET", "samplers/" + session + ":sample:6").status, 404);
 }
 
+/// Saves without a name under numbers of the client's own.
+class OneUnnamedSaveOfARun : public OnlyOneUnnamedSave {
+ protected:
+  [[nodiscard]] std::string make_run(int number) const {
+    const auto made =
+        outcome(post("create_model",
+                     base::concat(R"({"session_id":")",
+                                  session_,
+                                  R"(","model_seq_id":)",
+                                  number,
+                                  R"(,"base_model":"tiny","lora_config":{"rank":2}})")));
+    EXPECT_EQ(made.status, 200) << made.body;
+    return base::concat(session_, ":train:", number);
+  }
+  void save(const std::string& run, int seq_id, int number) const {
+    const auto saved = outcome(post("save_weights_for_sampler",
+                                    base::concat(R"({"model_id":")",
+                                                 run,
+                                                 R"(","seq_id":)",
+                                                 seq_id,
+                                                 R"(,"sampling_session_seq_id":)",
+                                                 number,
+                                                 "}")));
+    EXPECT_THAT(saved.body, ::testing::HasSubstr("sampling_session_id"));
+  }
+  [[nodiscard]] std::string sample(int number) const {
+    return outcome(post("asample",
+                        base::concat(
+                            R"({"sampling_session_id":")",
+                            session_,
+                            ":sample:",
+                            number,
+                            R"(","seq_id":1,"prompt":{"chunks":[{"tokens":[1],)"
+                            R"("type":"encoded_text"}]},"sampling_params":{"max_tokens":1}})")))
+        .body;
+  }
+  const std::string session_ = new_session();
+};
+
+TEST_F(OneUnnamedSaveOfARun, LeavesThoseOfOtherRuns) {
+  for (int i = 1; i <= 4; ++i) save(make_run(i), 1, i);
+
+  for (int i = 1; i <= 4; ++i) {
+    EXPECT_THAT(sample(i), ::testing::Not(::testing::HasSubstr("error"))) << i;
+  }
+}
+
+TEST_F(OneUnnamedSaveOfARun, IsTheLastOneWhateverItsNumber) {
+  const auto run = make_run(1);
+  save(run, 1, 9);
+  save(run, 2, 3);
+
+  EXPECT_THAT(sample(9), ::testing::HasSubstr("newer ones took their place"));
+  EXPECT_THAT(sample(3), ::testing::Not(::testing::HasSubstr("error")));
+}
+
 TEST_F(Tenants, GetTheSessionThatTheyAskedForAgain) {  // PROTOCOL 10, rule 2
   const auto session = [this](const char* key, const std::string& idempotency) {
     const auto answer = ask("POST",

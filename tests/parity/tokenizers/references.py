@@ -12,6 +12,8 @@ import tiktoken_ext.openai_public as openai
 from tiktoken.load import load_tiktoken_bpe
 from tokenizers import Tokenizer
 
+from vocabularies import Vocabulary
+
 
 class Reference:
     # What a library cannot be asked for is None.
@@ -95,19 +97,9 @@ class Renderers(Reference):
 
     def __init__(self, tokenizer):
         self.tokenizer = tokenizer
-        special_ids = {tokenizer.encode_special(name) for name in tokenizer.special_tokens()}
-        tokens = dict(self._tokens())
-        self.special = {tokens[token].decode(): token for token in special_ids}
-        self.ranks = {data: token for token, data in tokens.items() if token not in special_ids}
-        self.special_names = sorted(self.special)
-        self.ids = sorted(self.ranks.values())
-
-    def _tokens(self):
-        for token in range(1_000_000):
-            try:
-                yield token, self.tokenizer.decode_bytes([token])
-            except ValueError:  # behind the last
-                return
+        self.vocabulary = Vocabulary.of_wheel(tokenizer)
+        self.special_names = sorted(self.vocabulary.special)
+        self.ids = sorted(self.vocabulary.ranks.values())
 
     def plain(self, texts):
         return [self.tokenizer.encode_ordinary(text) for text in texts]
@@ -124,11 +116,12 @@ class Kimi(Renderers):
     def __init__(self, tokenizer, pattern):
         super().__init__(tokenizer)
         # The renderers number the reserved ones from 0, the model's own class by their ids.
-        named = {token: name for name, token in self.special.items() if not name.startswith("<|reserved_token_")}
-        first = len(self.ranks)
-        self.special = {named.get(token, f"<|reserved_token_{token}|>"): token for token in range(first, first + self.RESERVED)}
-        self.special_names = sorted(self.special)
-        self.twin = tiktoken.Encoding("kimi", pat_str=pattern, mergeable_ranks=self.ranks, special_tokens=self.special)
+        ranks, special = self.vocabulary.ranks, self.vocabulary.special
+        named = {token: name for name, token in special.items() if not name.startswith("<|reserved_token_")}
+        first = len(ranks)
+        special = {named.get(token, f"<|reserved_token_{token}|>"): token for token in range(first, first + self.RESERVED)}
+        self.special_names = sorted(special)
+        self.twin = tiktoken.Encoding("kimi", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special)
 
     def parsed(self, texts):
         return [self.twin.encode(text, allowed_special="all") for text in texts]

@@ -161,7 +161,6 @@ TEST(MuonStep, IsThatOfTheMatrices) {
       {.learning_rate = 0.01, .momentum = 0},
       {.learning_rate = 0.01, .momentum = 0.5, .weight_decay = 0.5},
       {.learning_rate = 0.01, .grad_clip_norm = 0.25},
-      {.learning_rate = -0.01},
   };
   for (const std::size_t rank : {1U, 5U, 12U}) {
     for (std::size_t i = 0; i < settings.size(); ++i) {
@@ -317,6 +316,8 @@ TEST(MuonStep, RefusesSettingsThatMakeNoSense) {
 
   expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite float32");
   expect_refused({.learning_rate = 1e39}, "learning_rate is 1e+39; expected a finite float32");
+  expect_refused({.learning_rate = -0.01},
+                 "learning_rate is -0.01; expected a finite number of at least 0");
   expect_refused({.momentum = 1}, "momentum is 1; expected 0 <= momentum < 1");
   expect_refused({.momentum = -0.5}, "momentum is -0.5");
   expect_refused({.momentum = kNone}, "momentum is nan");

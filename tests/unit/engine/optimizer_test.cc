@@ -110,7 +110,6 @@ TEST(AdamStep, IsThatOfTorch) {
       {.learning_rate = 0.01, .weight_decay = 0.5},
       {.learning_rate = 0.01, .eps = 0.1, .grad_clip_norm = 0.25},
       {.learning_rate = 0.01, .eps = 0.1, .grad_clip_norm = 1e6},
-      {.learning_rate = -0.01},
   };
   for (std::size_t i = 0; i < settings.size(); ++i) {
     Training training;
@@ -264,6 +263,8 @@ TEST(AdamStep, RefusesSettingsThatMakeNoSense) {
   expect_refused({.learning_rate = kNone}, "learning_rate is nan; expected a finite float32");
   expect_refused({.learning_rate = kEndless}, "learning_rate is inf; expected a finite float32");
   expect_refused({.learning_rate = -1e39}, "learning_rate is -1e+39; expected a finite float32");
+  expect_refused({.learning_rate = -0.01},
+                 "learning_rate is -0.01; expected a finite number of at least 0");
   expect_refused({.beta1 = -0.5}, "beta1 is -0.5; expected 0 <= beta1 < 1");
   expect_refused({.beta1 = 1}, "beta1 is 1; expected 0 <= beta1 < 1");
   expect_refused({.beta1 = kNone}, "beta1 is nan");

@@ -22,8 +22,8 @@ using Kind = ResponseDelta::Kind;
 using Tokens = std::vector<std::int32_t>;
 
 const Tokenizer& tokenizer() {
-  static const Tokenizer kTokenizer = chat_tokenizer();
-  return kTokenizer;
+  static const Tokenizer made = chat_tokenizer();
+  return made;
 }
 
 Renderer renderer(std::string_view name) {

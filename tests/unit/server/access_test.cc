@@ -41,7 +41,7 @@ Caller caller_by(const Access& access, std::string_view credential) {
   return access.authenticate(credential, kNow).value();
 }
 std::string token_by(const Access& access, std::string_view credential) {
-  return access.issue_token(caller_by(access, credential), kNow).value();
+  return access.issue_token(caller_by(access, credential), kNow, kNow + 1h).value();
 }
 
 TEST(AccessWithoutKeys, TakesAnyoneForTheOneLocalOwner) {

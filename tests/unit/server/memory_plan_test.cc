@@ -77,6 +77,21 @@ TEST(CacheShare, IsNeverTooSmallToWorkWith) {
   EXPECT_EQ(cache_share({.weights = 90, .least_cache = 10, .context_cache = 50}, 100), 10U);
 }
 
+TEST(ContextWithin, IsTheModelsWhereTheCacheHoldsIt) {
+  const auto& kernels = engine::kernels_of(engine::CpuPath::scalar, engine::Precision::f32);
+  const std::size_t all = need_of(8000).context_cache;
+
+  EXPECT_EQ(context_within(config(8000), kernels, all), 8000U);
+  EXPECT_EQ(context_within(config(8000), kernels, kGiB), 8000U);
+  EXPECT_LT(context_within(config(8000), kernels, all - 1), 8000U);
+}
+
+TEST(ContextWithin, IsWhatTheCacheHoldsWhereThatIsLess) {
+  const auto& kernels = engine::kernels_of(engine::CpuPath::scalar, engine::Precision::f32);
+
+  EXPECT_EQ(context_within(config(8192), kernels, need_of(8192).least_cache), 2048U);
+}
+
 const std::vector<IdleModel> kIdle = {{.index = 0, .bytes = 10, .idle_since = 7},
                                       {.index = 1, .bytes = 20, .idle_since = 3},
                                       {.index = 2, .bytes = 30, .idle_since = 5}};

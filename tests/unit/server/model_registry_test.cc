@@ -106,7 +106,6 @@ TEST_F(ModelRegistryTest, KnowsItsModelsBeforeTheyAreLoaded) {
   EXPECT_EQ(facts.name, "Acme/Small");
   EXPECT_EQ(facts.arch, "qwen3");
   EXPECT_EQ(facts.tokenizer_id, fs::canonical(folder));
-  EXPECT_EQ(facts.max_context_length, 32'768);
   EXPECT_EQ(workers_->posts(), 0);
 }
 
@@ -434,6 +433,29 @@ TEST_F(ShortMemoryTest, AdaptersLeaveLessToTraining) {
   const auto hold = registry_->hold("an adapter", kMiB).value();
 
   EXPECT_EQ(registry_->training_room("a"), before - kMiB);
+}
+
+TEST_F(ShortMemoryTest, TheContextIsWhatTheCacheHolds) {
+  const auto context = [this](std::size_t i) {
+    return *registry_->capabilities().at(i).max_context_length;
+  };
+  const auto before = context(0);
+  const auto first = acquire("a").value();
+  const auto sample = [&](std::int64_t prompt) {
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(prompt), 7);
+    return first->engine.sample(ModelInput::from_tokens(tokens), {.max_tokens = 1});
+  };
+
+  EXPECT_LT(before, 32'768);
+  EXPECT_EQ(context(0), before);
+  EXPECT_THAT(sample(before - 1), IsOk());
+  EXPECT_THAT(sample(before), IsError(ErrorCode::invalid_argument, HasSubstr("the cache of this")));
+  const auto next = context(1);
+  EXPECT_LT(next, before);
+  const auto second = ask("b");
+  EXPECT_EQ(context(1), next);  // also while it is being loaded
+  work();
+  EXPECT_EQ(context(1), next);
 }
 
 TEST_F(ShortMemoryTest, TrainingIsHeldToWhatIsLeft) {

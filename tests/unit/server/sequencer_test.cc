@@ -79,6 +79,36 @@ TEST_F(SequencerTest, StartsWhatWaitsWhenItIsToldTo) {
   EXPECT_THAT(failed_, IsEmpty());
 }
 
+TEST_F(SequencerTest, HasAGapWhereAPassMayStillCome) {
+  submit(pass(3));
+  EXPECT_FALSE(sequencer_->has_gap());  // it waits
+
+  sequencer_->stop_waiting();
+  EXPECT_TRUE(sequencer_->has_gap());
+  submit(pass(1));
+  EXPECT_TRUE(sequencer_->has_gap());
+  submit(pass(2));
+  EXPECT_FALSE(sequencer_->has_gap());
+  submit(pass(6));
+  submit(barrier(8));
+
+  EXPECT_FALSE(sequencer_->has_gap());  // those below a barrier are given up
+}
+
+TEST_F(SequencerTest, FailsAPassThatComesAfterItsNumberWasGivenUp) {
+  submit(pass(2));
+  submit(pass(4));
+  sequencer_->stop_waiting();
+
+  sequencer_->give_up_missing();
+
+  EXPECT_FALSE(sequencer_->has_gap());
+  submit(pass(3));
+  submit(pass(5));
+  EXPECT_THAT(started_, ElementsAre("p2", "p4", "p3", "p5"));
+  EXPECT_THAT(failed_, ElementsAre(::testing::Key("p3")));
+}
+
 TEST_F(SequencerTest, CountsFromTheNumberItWasGiven) {  // PROTOCOL 10.3: 0 is the creation
   Sequencer from_zero(loop_, 0, 10s);
   ASSERT_THAT(from_zero.submit(pass(1)), IsOk());

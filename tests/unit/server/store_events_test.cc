@@ -14,6 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::IsOkAndHolds;
+using ::testing::SizeIs;
 
 class StoreEvents : public testing::StoreTest {
  protected:
@@ -102,6 +103,79 @@ TEST_F(StoreEvents, KeepUsageOfEveryKind) {
     EXPECT_THAT(store_->usage("ada", start_, start_ + 1h),
                 IsOkAndHolds(::testing::Contains(usage)));
   }
+}
+
+class StoreHistory : public testing::StoreTest {
+ protected:
+  /// A session that began then, with a sampler.
+  void add_session(const std::string& id, Instant at, bool is_over) {
+    SessionRecord session = {.session_id = id, .owner = "ada", .created_at = at};
+    if (is_over) session.finish_reason = SessionFinishReason::success;
+    store_->add_session(session).value();
+    store_->add_sampler({.sampler_id = id + ":sample:1", .session_id = id, .owner = "ada"}).value();
+  }
+  void add_run(const std::string& session, Instant used_at) {
+    store_
+        ->add_run({.run_id = session + ":train:1",
+                   .session_id = session,
+                   .owner = "ada",
+                   .last_request_at = used_at})
+        .value();
+  }
+  /// Whether session, run and sampler are there.
+  std::vector<bool> found(const std::string& id) {
+    return {store_->find_session(id).value().has_value(),
+            store_->find_run(id + ":train:1").value().has_value(),
+            store_->find_sampler(id + ":sample:1").value().has_value()};
+  }
+
+  const Instant old_ = now() - 10s;
+  const Instant before_ = now() - 5s;
+};
+
+TEST_F(StoreHistory, GoesWhenItIsOverAndOld) {
+  add_session("over", old_, true);
+  add_run("over", old_);
+  add_session("without runs", old_, true);
+  store_->add_audit({.at = old_, .owner = "ada", .event = "old"}).value();
+  store_->add_audit({.at = before_, .owner = "ada", .event = "new"}).value();
+
+  store_->forget_before(before_).value();
+
+  EXPECT_THAT(found("over"), ElementsAre(false, false, false));
+  EXPECT_THAT(found("without runs"), ElementsAre(false, false, false));
+  EXPECT_THAT(store_->audit("ada", old_, now(), ""), IsOkAndHolds(SizeIs(1)));
+}
+
+TEST_F(StoreHistory, StaysWhileItMayBeNeeded) {
+  add_session("open", old_, false);
+  add_run("open", old_);
+  add_session("in use", old_, true);
+  add_run("in use", before_);
+  add_session("new", before_, true);
+  add_run("new", old_);
+  add_session("with a checkpoint", old_, true);
+  add_run("with a checkpoint", old_);
+  put({.run_id = "with a checkpoint:train:1", .name = "a", .owner = "ada"});
+
+  store_->forget_before(before_).value();
+
+  EXPECT_THAT(found("open"), ElementsAre(true, true, true));
+  EXPECT_THAT(found("in use"), ElementsAre(true, true, true));
+  EXPECT_THAT(found("new"), ElementsAre(true, false, true));
+  EXPECT_THAT(found("with a checkpoint"), ElementsAre(true, true, true));
+}
+
+TEST_F(StoreHistory, OfUsageGoesByTheHour) {
+  const Instant hour = std::chrono::floor<std::chrono::hours>(now());
+  store_
+      ->add_usage(std::vector<UsageRecord>{{.hour = hour - 1h, .owner = "ada", .count = 1},
+                                           {.hour = hour, .owner = "ada", .count = 2}})
+      .value();
+
+  store_->forget_before(hour).value();
+
+  EXPECT_THAT(store_->usage("ada", hour - 2h, hour + 1h), IsOkAndHolds(SizeIs(1)));
 }
 
 }  // namespace
