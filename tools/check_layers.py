@@ -30,7 +30,7 @@ LAYERS = {
     "tokenizer": ["formats"],
     "jinja": ["tokenizer"],
     "render": ["jinja", "wire"],
-    "client": ["session", "transport", "loss", "tokenizer"],
+    "client": ["session", "transport", "loss", "tokenizer", "render"],
     "engine": ["async", "formats", "loss"],
     "server": ["engine", "wire", "http", "tokenizer"],
     "conform": ["client"],

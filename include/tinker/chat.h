@@ -104,7 +104,7 @@ struct Conversation {
   std::vector<Message> messages = {};
   std::vector<ToolSpec> tools = {};
 
-  static Result<Conversation> from_json(std::string_view text);
+  static Result<Conversation> parse(std::string_view text);
   static Result<Conversation> from_json(const Json& json);
 
   friend bool operator==(const Conversation&, const Conversation&) = default;

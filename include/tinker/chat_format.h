@@ -79,6 +79,30 @@ struct MessagePlace {
   std::size_t keeps_thinking_from = 0;
 };
 
+/// How the parts of a response are told apart while it comes.
+struct ResponseSyntax {
+  enum class State { text, thinking, tool_call, hidden };
+  /// What ends one part and begins another one.
+  struct Mark {
+    std::string_view text = {};
+    State from = State::text;
+    State to = State::text;
+    /// If not empty, the hidden text before the mark has this in it.
+    std::string_view header = {};
+  };
+
+  State first = State::text;
+  std::vector<Mark> marks = {};
+  /// Only control tokens are marks, not text that looks like them.
+  bool marks_are_tokens = false;
+  /// Newlines around reasoning are the format's.
+  bool trims_newlines = false;
+  /// What a response may begin with that is no part of it.
+  std::string_view skipped = {};
+  /// What ends a response beside the tokens of `ChatFormat::stop`.
+  std::vector<std::int32_t> end_tokens = {};
+};
+
 /// How one family of models writes conversations. Derive from it for a format of your own; users
 /// hold it in a `Renderer`.
 ///
@@ -128,6 +152,8 @@ class ChatFormat {
   /// Messages at the head of a conversation that tell the model of its tools. Default: refuses.
   [[nodiscard]] virtual Result<std::vector<Message>> declare_tools(
       std::span<const ToolSpec> tools, std::string_view system_prompt) const;
+  /// For `ResponseStream`. Default: all is text.
+  [[nodiscard]] virtual ResponseSyntax response_syntax() const { return {}; }
   /// A message in the form that the model's own template takes.
   [[nodiscard]] virtual ToolArguments template_arguments() const { return ToolArguments::as_text; }
 

@@ -20,6 +20,9 @@
 
 namespace tinker {
 
+class Renderer;
+struct ChatReply;
+struct Message;
 namespace client {
 struct SamplingState;
 }
@@ -68,6 +71,10 @@ class SamplingClient {
   Future<SampleResponse> sample(ModelInput prompt,
                                 SamplingParams params,
                                 SampleOptions options) const;
+  /// The answer to a conversation: see tinker/chat_client.h, which has the types.
+  Future<ChatReply> chat(Renderer renderer,
+                         std::vector<Message> messages,
+                         SamplingParams params) const;
   /// The logprob of each prompt token; none for the first, nor where it was not computed.
   Future<std::vector<std::optional<float>>> compute_logprobs(ModelInput prompt) const;
   /// The same for the last `last_n` tokens only; the others are none.

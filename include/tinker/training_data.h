@@ -31,7 +31,8 @@ struct DatumOptions {
 };
 
 /// An example as `LossFn::cross_entropy` wants it: inputs are all tokens but the last, targets all
-/// but the first. Fails where fewer than two tokens are left.
+/// but the first. Images at the end are dropped. Fails where fewer than two tokens are left.
+/// Whether anything is still trained, `DataStatistics::untrained` tells.
 Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options = {});
 
 /// How conversations become data.
@@ -78,13 +79,13 @@ using DataRow = std::variant<ConversationRow, PreferenceRow, TextRow>;
 Result<DataRow> parse_data_row(std::string_view line);
 
 /// The data of a row: of a conversation one or more, of a preference the chosen one and then the
-/// rejected one, with unreduced weights.
+/// rejected one, with unreduced weights. A conversation in which nobody answers may have none.
 Result<std::vector<Datum>> to_data(const DataRow& row,
                                    const Renderer& renderer,
                                    const RenderOptions& options = {});
 
 /// The lines of a file, each read when it is asked for. Only where they begin is kept in memory,
-/// eight bytes a line.
+/// 16 bytes a line. A byte order mark at the beginning of the file is passed over.
 ///
 /// Immutable; may be used on any thread.
 class JsonlFile {
@@ -120,7 +121,7 @@ struct DataPosition {
 class ShuffledRows {
  public:
   /// Of `count` rows, the first `held_out` of the shuffle by `seed` are never among them: they are
-  /// `held_out()`.
+  /// `held_out()`. Where there are no more than these, no rows are left.
   ShuffledRows(std::size_t count, std::uint64_t seed, std::size_t held_out = 0);
 
   /// Rows of an epoch.
@@ -145,7 +146,7 @@ class ShuffledRows {
 
 /// What data look like, for people.
 struct DataStatistics {
-  std::size_t data = 0;
+  std::size_t data = 0;       ///< How many.
   std::uint64_t tokens = 0;   ///< Of all inputs.
   std::uint64_t trained = 0;  ///< Targets whose weight is not 0.
   std::size_t longest = 0;
@@ -155,7 +156,8 @@ struct DataStatistics {
 };
 
 /// Joins short data into longer ones of up to `max_length` inputs, in their order: fewer sequences,
-/// the same targets and weights. A later example sees the earlier ones of its datum.
+/// the same targets and weights. A later example sees the earlier ones of its datum. Takes what
+/// `to_datum` gives, and refuses data that are longer or have other loss inputs.
 Result<std::vector<Datum>> pack(std::vector<Datum> data, std::size_t max_length);
 
 }  // namespace tinker

@@ -38,7 +38,7 @@ Result<Conversation> read_conversation(const std::string& file) {
   } else {
     TINKER_TRY(text, tokenizer::read_file(file));
   }
-  auto out = Conversation::from_json(std::string_view(text));
+  auto out = Conversation::parse(text);
   if (!out.ok()) {
     return std::move(out).error().with_context(file == "-" ? "standard input" : file);
   }

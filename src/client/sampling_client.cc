@@ -12,6 +12,7 @@
 #include "client/tokenizers.h"
 #include "http/url.h"
 #include "session/sampler_handle.h"
+#include "tinker/chat_client.h"
 #include "tinker/types/sampling_session.h"
 
 namespace tinker {
@@ -37,6 +38,25 @@ SampleRequest make_request(const SamplingCore& core,
           .prompt_alt_tokens_k = options.prompt_alt_tokens_k,
           .prompt_logprobs_last_n = options.prompt_logprobs_last_n,
           .record_stability_info = core.options.record_stability_info};
+}
+
+/// Checks a request and makes ready to send it.
+Result<Task<SampleResponse>> sampling_of(const std::shared_ptr<SamplingCore>& core,
+                                         const CallOptions& options,
+                                         SampleRequest request) {
+  TINKER_TRY(client::check_sample(request));
+  auto handler = core->session()->config.sample_no_retries ? nullptr : core->retry_handler;
+  return client::run_sample(core, std::move(request), std::move(handler), options.trace);
+}
+
+Task<ChatReply> read_reply(Task<SampleResponse> sampling, Renderer renderer) {
+  TINKER_CO_TRY(auto answer, co_await std::move(sampling));
+  if (answer.sequences.empty()) {
+    co_return Error{.code = ErrorCode::invalid_response, .message = "the answer has no sequence"};
+  }
+  auto& sequence = answer.sequences.front();
+  TINKER_CO_TRY(auto response, renderer.parse_response(sequence.tokens));
+  co_return ChatReply{.response = std::move(response), .sequence = std::move(sequence)};
 }
 
 Task<std::vector<std::optional<float>>> prompt_logprobs(Task<SampleResponse> sampling) {
@@ -128,14 +148,23 @@ Future<SampleResponse> SamplingClient::sample(ModelInput prompt,
                                               SampleOptions options) const {
   const auto& core = state_->core;
   auto request = make_request(*core, std::move(prompt), std::move(params), std::move(options));
-  if (auto checked = client::check_sample(request); !checked.ok()) {
-    return Future<SampleResponse>::ready(checked.error());
-  }
-  auto handler = core->session()->config.sample_no_retries ? nullptr : core->retry_handler;
+  auto sampling = sampling_of(core, options_, std::move(request));
+  if (!sampling.ok()) return Future<SampleResponse>::ready(sampling.error());
+  return client::start(state_->service, options_, *std::move(sampling));
+}
+
+Future<ChatReply> SamplingClient::chat(Renderer renderer,
+                                       std::vector<Message> messages,
+                                       SamplingParams params) const {
+  const auto& core = state_->core;
+  auto prompt = renderer.build_generation_prompt(std::move(messages));
+  if (!prompt.ok()) return Future<ChatReply>::ready(prompt.error());
+  if (!params.stop) params.stop = renderer.stop();
+  auto request = make_request(*core, *std::move(prompt), std::move(params), {});
+  auto sampling = sampling_of(core, options_, std::move(request));
+  if (!sampling.ok()) return Future<ChatReply>::ready(sampling.error());
   return client::start(
-      state_->service,
-      options_,
-      client::run_sample(core, std::move(request), std::move(handler), options_.trace));
+      state_->service, options_, read_reply(*std::move(sampling), std::move(renderer)));
 }
 
 Future<std::vector<std::optional<float>>> SamplingClient::compute_logprobs(

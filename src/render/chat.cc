@@ -1,7 +1,7 @@
 // Messages and tools as JSON: OpenAI's form and the cookbook's.
 #include "tinker/chat.h"
 
-#include <type_traits>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -126,9 +126,11 @@ Result<ToolCall> read_call(const Json& json) {
       } else {
         TINKER_TRY(out.arguments, render::dump_json(*arguments, render::kAsciiJson));
       }
-    } else if (name != "type" || value != Json("function")) {
+    } else if (name != "type") {
       return Error::invalid_argument(
-          concat("a tool call has 'type': 'function', 'id' and 'function', found '", name, "'"));
+          concat("a tool call has 'type', 'id' and 'function', found '", name, "'"));
+    } else if (!value.is_null() && value != Json("function")) {
+      return Error::invalid_argument("the type of a tool call must be 'function'");
     }
   }
   if (!has_function) return Error::invalid_argument("'function' of a tool call is missing");
@@ -188,6 +190,23 @@ Result<void> read_member(Message& out,
     return Error::invalid_argument(concat("a message has no member '", name, "'"));
   }
   return {};
+}
+
+/// Of members of the same name the last one counts, as in Python.
+Json without_repeated_members(const Json& json) {
+  const auto* const members = json.get_if<Json::Object>();
+  if (!members) return json;
+  Json::Object out;
+  std::map<std::string_view, std::size_t> places;
+  for (const auto& [name, value] : *members) {
+    const auto [place, is_new] = places.emplace(name, out.size());
+    if (is_new) {
+      out.emplace_back(name, value);
+    } else {
+      out[place->second].second = value;
+    }
+  }
+  return out;
 }
 
 Json call_json(const ToolCall& call, Json arguments) {
@@ -258,10 +277,14 @@ Result<Message> Message::from_json(const Json& json) {
 }
 
 Result<ToolSpec> ToolSpec::from_json(Json json) {
-  if (const Json* function = json.find("function"); function && json.find("type")) {
+  if (const Json* type = json.find("type"); type && *type != Json("function")) {
+    return Error::invalid_argument("the type of a tool must be 'function'");
+  }
+  if (const Json* function = json.find("function")) {
     Json inside = *function;
     json = std::move(inside);
   }
+  json = without_repeated_members(json);
   TINKER_TRY(required_text(json, "name"));
   if (const Json* text = json.find("description")) {
     TINKER_TRY(text_of(*text, "description"));
@@ -287,7 +310,7 @@ const Json& ToolSpec::parameters() const {
   return schema ? *schema : none;
 }
 
-Result<Conversation> Conversation::from_json(std::string_view text) {
+Result<Conversation> Conversation::parse(std::string_view text) {
   TINKER_TRY(const auto json, wire::decode_json<Json>(text));
   return from_json(json);
 }
@@ -323,7 +346,14 @@ Result<Json> to_openai_json(const Message& message, ToolArguments arguments) {
     for (const auto& call : *message.tool_calls) {
       Json given = call.arguments;
       if (arguments == ToolArguments::as_object) {
-        TINKER_TRY(given, wire::decode_json<Json>(call.arguments));
+        auto object = wire::decode_json<Json>(call.arguments);
+        if (!object.ok() || !object->get_if<Json::Object>()) {
+          return Error::invalid_argument(concat("expected a JSON object as the arguments of '",
+                                                call.name,
+                                                "', found ",
+                                                call.arguments));
+        }
+        given = *std::move(object);
       }
       calls.push_back(call_json(call, std::move(given)));
     }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "render/content.h"
 #include "render/train_on.h"
 #include "tinker/check.h"
 
@@ -57,9 +58,8 @@ class Assembly {
 
  private:
   Result<void> add(const ModelInputChunk& chunk, float weight) {
-    std::size_t length = 0;
+    TINKER_TRY(const auto length, render::positions_of(chunk));
     if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) {
-      length = text->tokens.size();
       auto& chunks = example_.input.chunks;
       auto* const before = chunks.empty() ? nullptr : std::get_if<EncodedTextChunk>(&chunks.back());
       if (before) {
@@ -68,8 +68,6 @@ class Assembly {
         chunks.push_back(chunk);
       }
     } else {
-      TINKER_TRY(const auto positions, ModelInput{.chunks = {chunk}}.length());
-      length = static_cast<std::size_t>(positions);
       example_.input.chunks.push_back(chunk);
     }
     example_.weights.insert(example_.weights.end(), length, weight);

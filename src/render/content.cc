@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <variant>
 
@@ -53,6 +54,15 @@ Error refused_part(const Message& message, const ContentPart& part) {
 Error refused_role(const Message& message) {
   return Error::invalid_argument(
       base::concat("this format has no place for a message of '", message.role, "' here"));
+}
+
+Result<std::size_t> positions_of(const ModelInputChunk& chunk) {
+  constexpr std::int64_t kMost = 1 << 24;
+  if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) return text->tokens.size();
+  TINKER_TRY(const auto length, ModelInput{.chunks = {chunk}}.length());
+  if (length >= 0 && length <= kMost) return static_cast<std::size_t>(length);
+  return Error::invalid_argument(
+      base::concat("expected an image or sound of 0 to ", kMost, " tokens, found ", length));
 }
 
 const std::vector<ToolCall>& calls_of(const Message& message) {

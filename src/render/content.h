@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,10 @@ std::string_view described(const ContentPart& part);
 /// What a message cannot have in a format.
 Error refused_part(const Message& message, const ContentPart& part);
 Error refused_role(const Message& message);
+
+/// How many positions of a model's context a chunk takes. Fails where that is unknown, or no number
+/// of tokens that there could be.
+Result<std::size_t> positions_of(const ModelInputChunk& chunk);
 
 /// The calls of a message; none where there is no list.
 const std::vector<ToolCall>& calls_of(const Message& message);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "render/content.h"
 #include "render/train_on.h"
 #include "tinker/training_data.h"
 #include "wire/json.h"
@@ -22,6 +23,9 @@ Result<std::vector<Message>> messages_of(const Json& json,
   if (!value) return Error::invalid_argument(concat("'", member, "' is missing"));
   if (const auto* text = value->get_if<std::string>()) {
     return std::vector<Message>{{.role = std::string(role), .content = *text}};
+  }
+  if (!value->get_if<Json::Array>()) {
+    return Error::invalid_argument(concat(member, ": expected a text or a list of messages"));
   }
   auto read = Conversation::from_json(*value);
   if (!read.ok()) return std::move(read).error().with_context(member);
@@ -110,12 +114,17 @@ Result<std::vector<Message>> render::with_tools(const Conversation& conversation
   if (conversation.tools.empty()) return conversation.messages;
   auto messages = conversation.messages;
   std::string system;
+  // Where messages say whether they are trained, those before them must say so, too.
+  std::optional<bool> trainable;
+  if (!messages.empty() && messages.front().trainable) trainable = false;
   if (!messages.empty() && messages.front().role == "system") {
-    system = messages.front().text();
+    TINKER_TRY(system, plain_text(messages.front()));
+    trainable = messages.front().trainable;
     messages.erase(messages.begin());
   }
   TINKER_TRY(auto prefix,
              renderer.create_conversation_prefix_with_tools(conversation.tools, system));
+  for (auto& message : prefix) message.trainable = trainable;
   return joined(std::move(prefix), messages);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "render/content.h"
 #include "tinker/training_data.h"
 
 namespace tinker {
@@ -11,18 +12,23 @@ namespace tinker {
 namespace {
 
 using base::concat;
+using render::positions_of;
 
-Result<std::size_t> length_of(const ModelInputChunk& chunk) {
-  if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) return text->tokens.size();
-  TINKER_TRY(const auto length, ModelInput{.chunks = {chunk}}.length());
-  return static_cast<std::size_t>(length);
+/// Of all chunks.
+Result<std::size_t> length_of(const ModelInput& input) {
+  std::size_t out = 0;
+  for (const auto& chunk : input.chunks) {
+    TINKER_TRY(const auto length, positions_of(chunk));
+    out += length;
+  }
+  return out;
 }
 
 /// Takes the end off until no more than `most` positions are left.
 Result<void> truncate(ModelInput& input, std::size_t most) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < input.chunks.size(); ++i) {
-    TINKER_TRY(const auto more, length_of(input.chunks[i]));
+    TINKER_TRY(const auto more, positions_of(input.chunks[i]));
     if (length + more <= most) {
       length += more;
       continue;
@@ -53,7 +59,7 @@ Result<std::vector<std::int64_t>> tokens_of(const ModelInput& input) {
     if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) {
       out.insert(out.end(), text->tokens.begin(), text->tokens.end());
     } else {
-      TINKER_TRY(const auto length, length_of(chunk));
+      TINKER_TRY(const auto length, positions_of(chunk));
       out.insert(out.end(), length, 0);
     }
   }
@@ -66,14 +72,52 @@ void drop_last_token(ModelInput& input) {
   if (tokens.empty()) input.chunks.pop_back();
 }
 
-const Buffer<float>& weights_of(const Datum& datum) {
-  return datum.loss_fn_inputs.find("weights")->second.floats();
+/// A loss input of that name and type; null if there is none.
+const TensorData* input_of(const Datum& datum, std::string_view name, TensorDtype dtype) {
+  const auto found = datum.loss_fn_inputs.find(name);
+  const bool fits = found != datum.loss_fn_inputs.end() && found->second.dtype() == dtype &&
+                    !found->second.is_sparse();
+  return fits ? &found->second : nullptr;
+}
+
+/// Whether a datum has what `to_datum` gives it, and nothing else.
+Result<void> check_packable(const Datum& datum, std::size_t max_length) {
+  const auto* const targets = input_of(datum, "target_tokens", TensorDtype::int64);
+  const auto* const weights = input_of(datum, "weights", TensorDtype::float32);
+  if (!targets || !weights) return Error::invalid_argument("no target_tokens, or no weights");
+  for (const auto& [name, values] : datum.loss_fn_inputs) {
+    if (&values != targets && &values != weights) {
+      return Error::invalid_argument(concat("the loss input '", name, "' would be lost"));
+    }
+  }
+  if (!datum.model_input_spans.empty()) {
+    return Error::invalid_argument("the provenance of its tokens would be lost");
+  }
+  TINKER_TRY(const auto length, length_of(datum.model_input));
+  if (targets->size() != length || weights->size() != length) {
+    return Error::invalid_argument(concat(length,
+                                          " inputs, ",
+                                          targets->size(),
+                                          " targets and ",
+                                          weights->size(),
+                                          " weights: they must be as many"));
+  }
+  if (length <= max_length) return {};
+  return Error::invalid_argument(
+      concat(length, " tokens are more than the ", max_length, " that fit"));
 }
 
 }  // namespace
 
 Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options) {
   ModelInput& input = example.input;
+  TINKER_TRY(const auto length, length_of(input));
+  if (example.weights.size() != length) {
+    return Error::invalid_argument(concat("an example needs a weight for each token, this one has ",
+                                          example.weights.size(),
+                                          " for ",
+                                          length));
+  }
   if (options.max_length) {
     TINKER_TRY(truncate(input, *options.max_length));
   }
@@ -100,12 +144,16 @@ Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options) {
 }
 
 void DataStatistics::add(const Datum& datum) {
-  const auto& weights = weights_of(datum);
-  const auto counted = std::ranges::count_if(weights, [](float weight) { return weight != 0; });
+  const auto* const weights = input_of(datum, "weights", TensorDtype::float32);
+  const std::size_t length = length_of(datum.model_input).value_or(0);
+  std::size_t counted = 0;
+  if (weights) {
+    for (const float weight : weights->floats()) counted += weight != 0 ? 1 : 0;
+  }
   ++data;
-  tokens += weights.size();
-  trained += static_cast<std::uint64_t>(counted);
-  longest = std::max(longest, weights.size());
+  tokens += length;
+  trained += counted;
+  longest = std::max(longest, length);
   untrained += counted == 0 ? 1 : 0;
 }
 
@@ -121,18 +169,12 @@ Result<std::vector<Datum>> pack(std::vector<Datum> data, std::size_t max_length)
                                       {"weights", std::exchange(weights, {})}}});
   };
   for (std::size_t i = 0; i < data.size(); ++i) {
-    const auto given = data[i].loss_fn_inputs.find("target_tokens");
-    if (given == data[i].loss_fn_inputs.end() || !data[i].loss_fn_inputs.contains("weights")) {
-      return Error::invalid_argument(
-          concat("data[", i, "] has no target_tokens or no weights: it cannot be packed"));
+    if (auto checked = check_packable(data[i], max_length); !checked.ok()) {
+      return std::move(checked).error().with_context(concat("data[", i, "]"));
     }
-    const auto& own = weights_of(data[i]);
-    if (own.size() > max_length) {
-      return Error::invalid_argument(concat(
-          "data[", i, "] has ", own.size(), " tokens, more than the ", max_length, " that fit"));
-    }
+    const auto& tokens = data[i].loss_fn_inputs.find("target_tokens")->second.ints();
+    const auto& own = data[i].loss_fn_inputs.find("weights")->second.floats();
     if (weights.size() + own.size() > max_length) flush();
-    const auto& tokens = given->second.ints();
     targets.insert(targets.end(), tokens.begin(), tokens.end());
     weights.insert(weights.end(), own.begin(), own.end());
     for (auto& chunk : data[i].model_input.chunks) input.append(std::move(chunk));

@@ -174,6 +174,9 @@ class DeepSeekV3Format final : public ChatFormat {
     return thinks_ && !follows_tool(place) ? concat(kThink, prefill) : prefill;
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    return think_syntax(kCalls, kCallsEnd);
+  }
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     std::vector<std::int32_t> prefix;
     if (thinks_) prefix.push_back(token(kThink));

@@ -192,6 +192,7 @@ class DeepSeekV41Format final : public ChatFormat {
     return RenderedMessage{.header = {encode(concat(head, kUser))}, .output = {encode(text)}};
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override { return dsml_syntax(); }
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     std::vector<std::int32_t> prefix;
     if (effort_) prefix.push_back(token(kThink));

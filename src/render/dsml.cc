@@ -18,6 +18,7 @@ using base::concat;
 
 constexpr std::string_view kMark = "｜DSML｜";
 constexpr std::string_view kCalls = "<｜DSML｜ calls>";
+constexpr std::string_view kSpacedCalls = "\n\n<｜DSML｜ calls>";
 constexpr std::string_view kCallsEnd = "</｜DSML｜ calls>";
 constexpr std::string_view kInvoke = "<｜DSML｜ invoke name=\"";
 constexpr std::string_view kInvokeName = "\">\n";  // ends it
@@ -212,6 +213,14 @@ Result<std::string> dsml_calls(const std::vector<ToolCall>& calls) {
     out += concat("\n", kInvokeEnd, "\n");
   }
   return out += kCallsEnd;
+}
+
+ResponseSyntax dsml_syntax() {
+  using State = ResponseSyntax::State;
+  auto out = think_syntax(kCalls, kCallsEnd);
+  out.marks.back().to = State::hidden;
+  out.marks.push_back({.text = kSpacedCalls, .from = State::text, .to = State::tool_call});
+  return out;
 }
 
 void read_dsml(Message& message) {

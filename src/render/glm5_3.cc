@@ -243,6 +243,9 @@ class Glm53Format final : public ChatFormat {
   }
 
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override;
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    return think_syntax(kCall, kCallEnd);
+  }
   [[nodiscard]] Result<std::vector<Message>> declare_tools(
       std::span<const ToolSpec> tools, std::string_view system_prompt) const override;
   [[nodiscard]] ToolArguments template_arguments() const override {

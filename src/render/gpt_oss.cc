@@ -196,6 +196,23 @@ class GptOssFormat final : public ChatFormat {
     return RenderedMessage{.header = {encode(concat(kStart, role))}, .output = {encode(output)}};
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    using State = ResponseSyntax::State;
+    const auto body = [](std::string_view header, State state) {
+      return ResponseSyntax::Mark{
+          .text = kMessage, .from = State::hidden, .to = state, .header = header};
+    };
+    ResponseSyntax out = {.first = State::hidden,
+                          .marks = {body("to=functions.", State::tool_call),
+                                    body("<|channel|>analysis", State::thinking),
+                                    body("<|channel|>final", State::text),
+                                    body("<|channel|>commentary", State::text),
+                                    body({}, State::hidden)}};
+    for (const auto state : {State::text, State::thinking, State::tool_call, State::hidden}) {
+      out.marks.push_back({.text = kEnd, .from = state, .to = State::hidden});
+    }
+    return out;
+  }
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     const std::array ends = {token(kReturn), token(kCall)};
     for (const auto end : ends) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace tinker {
 namespace {
 
 constexpr std::size_t kBlock = 1U << 20U;
+/// What some editors begin a file with. It is no part of the first line.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -51,7 +54,10 @@ Result<JsonlFile> JsonlFile::open(const std::filesystem::path& path) {
   bool has_text = false;
   while (true) {
     TINKER_TRY(const auto block, base::read_some(lines->file, buffer, lines->path));
-    for (std::size_t i = 0; i < block.size(); ++i) {
+    std::size_t i = 0;
+    if (lines->size == 0 && block.starts_with(kByteOrderMark))
+      i = line.begin = kByteOrderMark.size();
+    for (; i < block.size(); ++i) {
       has_text = has_text || !is_blank(block[i]);
       if (block[i] != '\n') continue;
       if (has_text) lines->lines.push_back(line);
@@ -80,6 +86,7 @@ Result<std::string> JsonlFile::line(std::size_t index) const {
                                out.data() + filled,
                                out.size() - filled,
                                static_cast<off_t>(begin + filled));
+    if (count < 0 && errno == EINTR) continue;
     if (count < 0) return base::system_error("read", lines_->path);
     if (count == 0) {
       return Error{.code = ErrorCode::io_error,

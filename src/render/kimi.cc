@@ -155,6 +155,7 @@ class KimiFormat final : public ChatFormat {
     return concat(kThink, disables_thinking() ? kThinkEnd : "", prefill);
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override;
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override;
 
   [[nodiscard]] Result<std::vector<Message>> declare_tools(
@@ -245,6 +246,17 @@ class KimiFormat final : public ChatFormat {
 
   Kimi variant_;
 };
+
+/// Behind the calls nothing counts.
+ResponseSyntax KimiFormat::response_syntax() const {
+  using State = ResponseSyntax::State;
+  return {.marks = {{.text = kThink, .from = State::text, .to = State::thinking},
+                    {.text = kThinkEnd, .from = State::thinking, .to = State::text},
+                    {.text = kSection, .from = State::text, .to = State::hidden},
+                    {.text = kOtherSection, .from = State::text, .to = State::hidden},
+                    {.text = kCall, .from = State::hidden, .to = State::tool_call},
+                    {.text = kCallEnd, .from = State::tool_call, .to = State::hidden}}};
+}
 
 Result<ParsedResponse> KimiFormat::parse(std::span<const std::int32_t> tokens) const {
   std::vector<std::int32_t> whole(tokens.begin(), tokens.end());

@@ -37,6 +37,9 @@ Result<ParsedResponse> parse_qwen3(const Tokenizer& tokenizer,
                                    std::int32_t end,
                                    bool unframes_thinking);
 
+/// What such a response is made of.
+ResponseSyntax qwen3_syntax(bool unframes_thinking);
+
 /// Text and images in order.
 using TextOrImage = std::variant<std::string, ImageChunk>;
 

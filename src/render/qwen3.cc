@@ -75,6 +75,9 @@ class Qwen3Format final : public ChatFormat {
     return std::vector<ModelInputChunk>{encode(closed)};
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    return qwen3_syntax(variant_ != Qwen3::instruct);
+  }
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     return parse_qwen3(tokenizer(), tokens, token(kImEnd), variant_ != Qwen3::instruct);
   }
@@ -165,6 +168,12 @@ Result<std::vector<Message>> qwen3_tools(std::span<const ToolSpec> tools,
         "\"arguments\": <args-json-object>}\n</tool_call>";
   }
   return std::vector<Message>{{.role = "system", .content = std::move(text)}};
+}
+
+ResponseSyntax qwen3_syntax(bool unframes_thinking) {
+  auto out = think_syntax("<tool_call>", "</tool_call>");
+  out.trims_newlines = unframes_thinking;
+  return out;
 }
 
 Result<ParsedResponse> parse_qwen3(const Tokenizer& tokenizer,

@@ -19,6 +19,9 @@ class Qwen3VlFormat final : public QwenVlFormat {
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     return parse_qwen3(tokenizer(), tokens, token(kImEnd), variant_ == Qwen3Vl::thinking);
   }
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    return qwen3_syntax(variant_ == Qwen3Vl::thinking);
+  }
 
  private:
   Qwen3Vl variant_;

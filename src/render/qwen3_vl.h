@@ -22,6 +22,7 @@ class QwenVlFormat : public ChatFormat {
   [[nodiscard]] Result<std::vector<ModelInputChunk>> suffix(
       const std::string& role, const MessagePlace& place) const override;
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override;
+  [[nodiscard]] ResponseSyntax response_syntax() const override { return qwen3_syntax(true); }
   [[nodiscard]] Result<std::vector<Message>> declare_tools(
       std::span<const ToolSpec> tools, std::string_view system_prompt) const override;
 

@@ -170,6 +170,14 @@ bool note_dangling(Message& message,
   return true;
 }
 
+ResponseSyntax think_syntax(std::string_view call, std::string_view call_end) {
+  using State = ResponseSyntax::State;
+  return {.marks = {{.text = kThink, .from = State::text, .to = State::thinking},
+                    {.text = kThinkEnd, .from = State::thinking, .to = State::text},
+                    {.text = call, .from = State::text, .to = State::tool_call},
+                    {.text = call_end, .from = State::tool_call, .to = State::text}}};
+}
+
 void unframe_thinking(Message& message) {
   auto* const parts = std::get_if<std::vector<ContentPart>>(&message.content);
   if (!parts) return;

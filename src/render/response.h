@@ -66,6 +66,9 @@ bool note_dangling(Message& message,
 /// What an error quotes of a text.
 std::string quoted(std::string_view text);
 
+/// "<think>…</think>" and calls between two marks, in any order.
+ResponseSyntax think_syntax(std::string_view call, std::string_view call_end);
+
 /// Where there was reasoning, the newlines around it are the format's.
 void unframe_thinking(Message& message);
 

@@ -39,6 +39,12 @@ class RoleColon final : public ChatFormat {
     };
   }
 
+  [[nodiscard]] ResponseSyntax response_syntax() const override {
+    ResponseSyntax out = {.skipped = " "};
+    if (eos_) out.end_tokens = {*eos_};
+    return out;
+  }
+
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override {
     const bool has_eos = eos_ && !tokens.empty() && tokens.back() == *eos_;
     if (has_eos) tokens = tokens.first(tokens.size() - 1);

@@ -95,6 +95,7 @@ class TemplateFormat final : public ChatFormat {
   [[nodiscard]] Result<std::vector<SupervisedExample>> split(const PreparedMessages& conversation,
                                                              TrainOnWhat mode) const override;
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override;
+  [[nodiscard]] ResponseSyntax response_syntax() const override { return qwen3_syntax(true); }
   [[nodiscard]] Result<std::vector<Message>> declare_tools(
       std::span<const ToolSpec> tools, std::string_view system_prompt) const override;
   [[nodiscard]] ToolArguments template_arguments() const override { return options_.arguments; }

@@ -141,6 +141,7 @@ class TmlV0Format final : public ChatFormat {
   [[nodiscard]] Result<std::vector<SupervisedExample>> split(const PreparedMessages& conversation,
                                                              TrainOnWhat mode) const override;
   [[nodiscard]] Result<ParsedResponse> parse(std::span<const std::int32_t> tokens) const override;
+  [[nodiscard]] ResponseSyntax response_syntax() const override;
   [[nodiscard]] Result<std::vector<Message>> declare_tools(
       std::span<const ToolSpec> tools, std::string_view system_prompt) const override;
 
@@ -337,6 +338,19 @@ std::optional<Frames> TmlV0Format::read_frames(std::span<const std::int32_t> tok
     at += length + 1;
   }
   return out;
+}
+
+ResponseSyntax TmlV0Format::response_syntax() const {
+  using State = ResponseSyntax::State;
+  return {.first = State::hidden,
+          .marks = {{.text = kText, .from = State::hidden, .to = State::text},
+                    {.text = kToolError, .from = State::hidden, .to = State::text},
+                    {.text = kThinking, .from = State::hidden, .to = State::thinking},
+                    {.text = kInvoke, .from = State::hidden, .to = State::tool_call},
+                    {.text = kEndMessage, .from = State::text, .to = State::hidden},
+                    {.text = kEndMessage, .from = State::thinking, .to = State::hidden},
+                    {.text = kEndMessage, .from = State::tool_call, .to = State::hidden}},
+          .marks_are_tokens = true};
 }
 
 Result<ParsedResponse> TmlV0Format::parse(std::span<const std::int32_t> tokens) const {
