@@ -250,68 +250,65 @@ void print_limits() {
   }
 }
 
-}  // namespace
-
-void add_serve_command(CLI::App& app, int& status) {
-  auto* const command =
-      app.add_subcommand("serve", "Serve models on this machine to any Tinker client.");
-  const auto options = std::make_shared<ServeOptions>();
-  command
-      ->add_option("-m,--model",
-                   options->models,
-                   "NAME=PATH of a Hugging Face folder or GGUF file, "
-                   "NAME=random:LAYERSxDIM,vocab=N, or ID or NAME=ID of a model on the hub, "
-                   "which is fetched unless the cache of the Python tools has it; repeatable")
+void add_models(CLI::App& app, const std::shared_ptr<ServeOptions>& options) {
+  app.add_option("-m,--model",
+                 options->models,
+                 "NAME=PATH of a Hugging Face folder or GGUF file, "
+                 "NAME=random:LAYERSxDIM,vocab=N, or ID or NAME=ID of a model on the hub, "
+                 "which is fetched unless the cache of the Python tools has it; repeatable")
       ->required();
-  command->add_option(
+  app.add_option(
       "--tokenizer", options->tokenizers, "NAME=PATH: another tokenizer for a model; repeatable");
-  command->add_option("--adapter",
-                      options->adapters,
-                      "NAME=FOLDER of an adapter in PEFT's layout, to sample from as "
-                      "tinker://imported/sampler_weights/NAME; repeatable");
-  command->add_option("--host", options->host, "Address to listen at; any but loopback needs keys")
+  app.add_option("--adapter",
+                 options->adapters,
+                 "NAME=FOLDER of an adapter in PEFT's layout, to sample from as "
+                 "tinker://imported/sampler_weights/NAME; repeatable");
+}
+
+void add_address(CLI::App& app, const std::shared_ptr<ServeOptions>& options) {
+  app.add_option("--host", options->host, "Address to listen at; any but loopback needs keys")
       ->capture_default_str();
-  command->add_option("-p,--port", options->port, "Port; 0 takes a free one")
-      ->capture_default_str();
-  command->add_option("--unix-socket", options->unix_socket, "Listen at a Unix socket instead");
-  command->add_option("--public-url",
-                      options->public_url,
-                      "What clients call the server where a proxy is in front of it, such as "
-                      "https://tinker.example; links begin with it");
-  command->add_option("--data-dir",
-                      options->data_dir,
-                      "Folder of checkpoints and catalogue; absent: a temporary one");
-  command
-      ->add_option("--memory",
-                   options->memory,
-                   "For models and their work, such as 8GB; absent: what the machine has")
+  app.add_option("-p,--port", options->port, "Port; 0 takes a free one")->capture_default_str();
+  app.add_option("--unix-socket", options->unix_socket, "Listen at a Unix socket instead");
+  app.add_option("--public-url",
+                 options->public_url,
+                 "What clients call the server where a proxy is in front of it, such as "
+                 "https://tinker.example; links begin with it");
+  app.add_option("--api-key-file",
+                 options->api_key_file,
+                 "Lines 'OWNER KEY'; absent: TINKER_SERVER_KEYS, or no keys");
+  app.add_option("--tls-cert", options->tls_cert, "Certificate chain (PEM); SIGHUP reads it again");
+  app.add_option("--tls-key", options->tls_key, "Its private key (PEM)");
+}
+
+void add_engine(CLI::App& app, const std::shared_ptr<ServeOptions>& options) {
+  app.add_option("--data-dir",
+                 options->data_dir,
+                 "Folder of checkpoints and catalogue; absent: a temporary one");
+  app.add_option("--memory",
+                 options->memory,
+                 "For models and their work, such as 8GB; absent: what the machine has")
       ->transform(CLI::AsSizeValue(false));
-  command->add_option("--threads", options->threads, "Of the engine; 0: one for each processor")
+  app.add_option("--threads", options->threads, "Of the engine; 0: one for each processor")
       ->capture_default_str();
-  command
-      ->add_option(
-          "--dtype", options->precision, "bf16 or f32: number format of the matrix products")
+  app.add_option("--dtype", options->precision, "bf16 or f32: number format of the matrix products")
       ->transform(CLI::CheckedTransformer(std::map<std::string, EnginePrecision>{
           {"bf16", EnginePrecision::bf16}, {"f32", EnginePrecision::f32}}))
       ->default_str("bf16");
-  command
-      ->add_option("--session-timeout",
-                   options->session_timeout,
-                   "Seconds after the last heartbeat of a session until it ends")
+  app.add_option("--session-timeout",
+                 options->session_timeout,
+                 "Seconds after the last heartbeat of a session until it ends")
       ->capture_default_str();
-  command->add_option("--api-key-file",
-                      options->api_key_file,
-                      "Lines 'OWNER KEY'; absent: TINKER_SERVER_KEYS, or no keys");
-  command->add_option(
-      "--tls-cert", options->tls_cert, "Certificate chain (PEM); SIGHUP reads it again");
-  command->add_option("--tls-key", options->tls_key, "Its private key (PEM)");
-  command->add_option("--flag",
-                      options->flags,
-                      "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
-  command->add_option("--limit",
-                      options->limits,
-                      "NAME=VALUE, such as json_bytes=16MiB or poll_time=20s; repeatable");
-  command->add_flag_callback(
+}
+
+void add_behaviour(CLI::App& app, const std::shared_ptr<ServeOptions>& options) {
+  app.add_option("--flag",
+                 options->flags,
+                 "NAME=on, NAME=off or NAME=NUMBER: what clients are told; repeatable");
+  app.add_option("--limit",
+                 options->limits,
+                 "NAME=VALUE, such as json_bytes=16MiB or poll_time=20s; repeatable");
+  app.add_flag_callback(
       "--limits",
       [] {
         print_limits();
@@ -319,18 +316,29 @@ void add_serve_command(CLI::App& app, int& status) {
       },
       "Print the limits, what they bound and their defaults, and exit");
   // `add_flag` would set an optional without the flag, too.
-  command->add_flag_function(
+  app.add_flag_function(
       "--durable,!--no-durable",
       [options](std::int64_t count) { options->durable = count > 0; },
       "Training runs survive the server (default with --data-dir)");
-  command
-      ->add_option("--snapshot-steps",
-                   options->snapshot_steps,
-                   "Steps of a durable run after which its state is written")
+  app.add_option("--snapshot-steps",
+                 options->snapshot_steps,
+                 "Steps of a durable run after which its state is written")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_flag(
+  app.add_flag(
       "--offline", options->offline, "Fetch nothing from the hub, as HF_HUB_OFFLINE=1 says");
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, int& status) {
+  auto* const command =
+      app.add_subcommand("serve", "Serve models on this machine to any Tinker client.");
+  const auto options = std::make_shared<ServeOptions>();
+  add_models(*command, options);
+  add_address(*command, options);
+  add_engine(*command, options);
+  add_behaviour(*command, options);
   command->add_flag("--json", options->json, "Write events as JSON, one a line");
   command->callback([options, &status] {
     const ServeOutput output(options->json);

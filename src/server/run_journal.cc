@@ -173,7 +173,7 @@ std::optional<std::string> RunJournal::begin_snapshot(const LocalTrainer& traine
       return std::nullopt;  // its turn is yet to come, and behind the state it would be too late
     }
   }
-  const std::string name = base::concat(kSnapshot, ++snapshots_);
+  std::string name = base::concat(kSnapshot, ++snapshots_);
   snapshot.name = name;
   snapshot_ = std::move(snapshot);
   steps_ = 0;

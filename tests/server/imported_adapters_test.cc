@@ -85,7 +85,7 @@ class ImportedAdapter : public ::testing::Test {
     const std::string config(std::istreambuf_iterator<char>(in), {});
     const std::regex base(R"~("base_model_name_or_path": *"[^"]*")~");
     write("adapter_config.json",
-          std::regex_replace(config, base, "\"base_model_name_or_path\": \"" + name + "\""));
+          std::regex_replace(config, base, R"("base_model_name_or_path": ")" + name + '"'));
   }
   void write(const char* file, const std::string& text) const {
     std::ofstream(peft / file, std::ios::binary) << text;
