@@ -1,6 +1,6 @@
 """The work of the render benchmarks done by the official Python: renderers of tinker-cookbook, and jinja2 set up as transformers does it.
 
-    render_peer.py render RENDERER MODEL CONVERSATIONS    conversations to tokens, one after the other
+    render_peer.py render RENDERER MODEL CONVERSATIONS    conversations to tokens, one after the other, and their JSON lines to data
     render_peer.py jinja TEMPLATE CONVERSATIONS           conversations to text
     render_peer.py conversations FILE [COUNT]             writes FILE: a JSON line for each conversation, always the same ones
 
@@ -92,8 +92,17 @@ def bench_renderer(name, model, path):
     def examples():
         return sum(renderer.build_supervised_example(messages, train_on_what=mode)[0].length for messages in conversations)
 
+    def data():
+        made = 0
+        for line in Path(path).read_text().splitlines():
+            messages = oracle.official_messages(json.loads(line)["messages"])
+            example = renderer.build_supervised_example(messages, train_on_what=mode)
+            made += oracle.datum_from_model_input_weights(*example, max_length=None, reduction="mean").model_input.length
+        return made
+
     measure(f"prompt {name}", "tokens", prompts, tokenizer=library)
     measure(f"example {name}", "tokens", examples, tokenizer=library)
+    measure(f"data {name}", "tokens", data, tokenizer=library)
 
 
 def bench_jinja(template, path):

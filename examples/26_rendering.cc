@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <tinker/renderer.h>
+#include <tinker/response_stream.h>
 #include <tinker/training_data.h>
 
 namespace {
@@ -45,6 +46,19 @@ int main(int argc, char** argv) {
   }
   std::cout << "answer: " << parsed.message.text() << '\n';
   //! [parse]
+
+  //! [stream]
+  tinker::ResponseStream stream(renderer, prompt);
+  const auto show = [](const std::vector<tinker::ResponseDelta>& deltas) {
+    for (const auto& delta : deltas) {
+      const bool is_header = delta.kind == tinker::ResponseDelta::Kind::header;
+      std::cout << delta.text << (is_header ? ": " : "|");
+    }
+  };
+  for (const auto token : sampled) show(stream.push(token));
+  show(stream.finish());
+  std::cout << '\n';
+  //! [stream]
 
   //! [train]
   messages.push_back(parsed.message);

@@ -56,6 +56,16 @@ Result<DataRow> comparison(const Json& json) {
                     is_first ? "completion_B" : "completion_A");
 }
 
+/// The text of a message that has nothing else.
+Result<std::string> text_alone(const Message& message) {
+  if (const auto* parts = std::get_if<std::vector<ContentPart>>(&message.content)) {
+    for (const auto& part : *parts) {
+      if (!std::holds_alternative<TextPart>(part)) return render::refused_part(message, part);
+    }
+  }
+  return message.text();
+}
+
 std::vector<Message> joined(std::vector<Message> first, const std::vector<Message>& then) {
   first.insert(first.end(), then.begin(), then.end());
   return first;
@@ -118,7 +128,7 @@ Result<std::vector<Message>> render::with_tools(const Conversation& conversation
   std::optional<bool> trainable;
   if (!messages.empty() && messages.front().trainable) trainable = false;
   if (!messages.empty() && messages.front().role == "system") {
-    TINKER_TRY(system, plain_text(messages.front()));
+    TINKER_TRY(system, text_alone(messages.front()));
     trainable = messages.front().trainable;
     messages.erase(messages.begin());
   }

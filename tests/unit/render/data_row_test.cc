@@ -207,6 +207,23 @@ TEST(ToData, DeclaresTheToolsOfTheRow) {
   EXPECT_THAT(refused, is_refused("tools"));
 }
 
+TEST(ToData, JoinsTheTextsOfASystemMessageWithTools) {
+  const Rendering f;
+  const auto line = [](std::string_view part) {
+    return R"({"messages": [{"role":"system","content":[{"type":"text","text":"Be "},)" +
+           std::string(part) +
+           R"(]},{"role":"assistant","content":"b"}], "tools": [{"name":"f"}]})";
+  };
+
+  const auto data = f.data(line(R"({"type":"text","text":"brief."})"), "qwen3_instruct");
+  const auto refused =
+      to_data(parse_data_row(line(R"({"type":"thinking","thinking":"?"})")).value(),
+              f.renderer("qwen3_instruct"));
+
+  EXPECT_THAT(f.text(data[0]), HasSubstr("system\nBe brief.\n\n# Tools"));
+  EXPECT_THAT(refused, is_refused("reasoning"));
+}
+
 TEST(ToData, DeclaresToolsWhereMessagesSayWhatIsTrained) {
   const Rendering f;
   const auto data =
