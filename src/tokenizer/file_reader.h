@@ -9,7 +9,7 @@
 namespace tinker::tokenizer {
 
 /// Reads a file of any known kind, or the first such file of a folder; errors name it.
-Result<Pipeline> read_tokenizer_file(const std::filesystem::path& path);
+Result<Pipeline> read_tokenizer_file(const std::filesystem::path& given);
 
 /// The file that `read_tokenizer_file` reads: `path` itself, or the first such file of a folder.
 Result<std::filesystem::path> find_tokenizer_file(const std::filesystem::path& path);
