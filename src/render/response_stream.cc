@@ -151,7 +151,7 @@ bool ResponseStream::Reader::is_end(std::int32_t token) const {
     return std::ranges::find(ids, token) != ids.end();
   };
   const auto* const ids = std::get_if<std::vector<std::int32_t>>(&stop_);
-  return (ids && has(*ids)) || has(syntax_.end_tokens);
+  return (ids != nullptr && has(*ids)) || has(syntax_.end_tokens);
 }
 
 ResponseStream::Reader::Place ResponseStream::Reader::find_mark() const {

@@ -10,7 +10,6 @@
 namespace tinker::client::chat_client_test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::tinker::testing::chat_tokenizer;

@@ -5,6 +5,7 @@
 
 #include "tinker/testing/matchers.h"
 #include "tinker/training_data.h"
+#include "tinker/types/forward_backward.h"
 
 namespace tinker::render::datum_test {
 namespace {
@@ -106,7 +107,7 @@ TEST(ToDatum, HasZerosWhereAnImageIs) {
 
 TEST(ToDatum, DropsAnImageAsAWhole) {
   // With 5 the image fits, but at the end it is dropped, too.
-  for (const std::size_t most : {3, 4, 5}) {
+  for (const std::size_t most : {3U, 4U, 5U}) {
     const auto datum = to_datum(with_image(), {.max_length = most});
 
     ASSERT_THAT(datum, IsOk());

@@ -86,7 +86,7 @@ TEST(ShuffledRows, GoesOnAtAnyPosition) {
   ShuffledRows rows(20, 3, 5);
   const auto order = take(rows, 60);
 
-  for (const std::size_t taken : {0, 1, 14, 15, 16, 44, 45}) {
+  for (const std::size_t taken : {0U, 1U, 14U, 15U, 16U, 44U, 45U}) {
     ShuffledRows before(20, 3, 5);
     take(before, taken);
     ShuffledRows resumed(20, 3, 5);
