@@ -212,14 +212,7 @@ class DeepSeekV41Format final : public ChatFormat {
       out.push_back({.role = "system", .content = std::string(system_prompt)});
     }
     if (tools.empty()) return out;
-    jinja::List list;
-    for (const auto& tool : tools) {
-      jinja::Dict wrapped;
-      wrapped.set("type", "function");
-      wrapped.set("function", to_value(tool.json()));
-      list.emplace_back(std::move(wrapped));
-    }
-    TINKER_TRY(auto json, dump_json(jinja::Value(std::move(list)), kAsciiJson));
+    TINKER_TRY(auto json, dump_json(openai_tools(tools), kAsciiJson));
     out.push_back({.role = std::string(kToolDeclare), .content = std::move(json)});
     return out;
   }

@@ -232,15 +232,8 @@ class KimiFormat final : public ChatFormat {
   }
 
   static Result<std::string> json_tools(std::span<const ToolSpec> tools) {
-    jinja::List list;
-    for (const auto& tool : tools) {
-      jinja::Dict wrapped;
-      wrapped.set("type", "function");
-      wrapped.set("function", to_value(tool.json()));
-      list.emplace_back(std::move(wrapped));
-    }
     return dump_json(
-        jinja::Value(std::move(list)),
+        openai_tools(tools),
         {.is_ascii = true, .sorts_keys = true, .item_separator = ",", .key_separator = ":"});
   }
 

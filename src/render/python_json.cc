@@ -33,6 +33,17 @@ jinja::Value to_value(const Json& json) {
       json.value());
 }
 
+jinja::Value openai_tools(std::span<const ToolSpec> tools) {
+  jinja::List out;
+  for (const auto& tool : tools) {
+    jinja::Dict wrapped;
+    wrapped.set("type", "function");
+    wrapped.set("function", to_value(tool.json()));
+    out.emplace_back(std::move(wrapped));
+  }
+  return out;
+}
+
 Result<jinja::Value> load_json(std::string_view text) {
   auto value = read_python_json(text);
   if (value.ok()) return value;

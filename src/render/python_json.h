@@ -1,10 +1,12 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "jinja/builtins.h"
 #include "jinja/value.h"
+#include "tinker/chat.h"
 #include "tinker/result.h"
 #include "tinker/types/json.h"
 
@@ -13,6 +15,8 @@ namespace tinker::render {
 /// A JSON value as a value of templates: members keep their order, of equal names the last one
 /// counts, as in Python.
 jinja::Value to_value(const Json& json);
+/// The tools as OpenAI lists them: {"type": "function", "function": …} each.
+jinja::Value openai_tools(std::span<const ToolSpec> tools);
 /// Reads a document. The error's message begins with "Invalid JSON: ".
 Result<jinja::Value> load_json(std::string_view text);
 

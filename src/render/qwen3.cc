@@ -155,11 +155,9 @@ Result<std::vector<Message>> qwen3_tools(std::span<const ToolSpec> tools,
     text +=
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
         "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n";
-    for (const auto& tool : tools) {
-      jinja::Dict wrapped;
-      wrapped.set("type", "function");
-      wrapped.set("function", to_value(tool.json()));
-      TINKER_TRY(const auto json, dump_json(std::move(wrapped), kAsciiJson));
+    const jinja::Value listed = openai_tools(tools);
+    for (const auto& tool : listed.items()) {
+      TINKER_TRY(const auto json, dump_json(tool, kAsciiJson));
       text += json + "\n";
     }
     text +=

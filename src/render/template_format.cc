@@ -416,14 +416,7 @@ Result<std::vector<Message>> TemplateFormat::declare_tools(std::span<const ToolS
   }
   if (tools.empty()) return out;
   if (!has_tools_) return Error::invalid_argument("the template has no place for tools");
-  jinja::List list;
-  for (const auto& tool : tools) {
-    jinja::Dict wrapped;
-    wrapped.set("type", "function");
-    wrapped.set("function", to_value(tool.json()));
-    list.emplace_back(std::move(wrapped));
-  }
-  TINKER_TRY(auto json, dump_json(jinja::Value(std::move(list)), kUnicodeJson));
+  TINKER_TRY(auto json, dump_json(openai_tools(tools), kUnicodeJson));
   out.push_back({.role = std::string(kDeclareTools), .content = std::move(json)});
   return out;
 }
