@@ -10,11 +10,14 @@
 namespace tinker::jinja {
 
 // ---- operators.cc
-/// `a sign b` for arithmetic.
-Result<Value> binary(std::string_view sign, const Value& a, const Value& b, std::size_t max_bytes);
-Result<Value> unary(std::string_view sign, const Value& a);
+/// `a what b` for arithmetic.
+Result<Value> binary(Operator what, const Value& a, const Value& b, std::size_t max_bytes);
+Result<Value> unary(Operator what, const Value& a);
 Result<bool> contains(const Value& container, const Value& item);
-Result<Value> attribute(const Value& subject, const std::string& name);
+/// `name`: text.
+Result<Value> attribute(const Value& subject, const Value& name);
+/// What a member is that a value does not have.
+Value no_member(const Value& subject, std::string_view name);
 Result<Value> item(const Value& subject, const Value& key);
 /// Where `item` is, in a dict or a sequence; null otherwise.
 const Value* find_element(const Value& subject, const Value& key);
@@ -29,6 +32,8 @@ std::string join(const List& texts, std::string_view separator, bool& is_markup)
 
 // ---- methods.cc
 bool has_method(const Value& subject, std::string_view name);
+/// Whether a value of some type has it.
+bool is_method(std::string_view name);
 Result<Value> call_method(const Value& subject, std::string_view name, Arguments arguments);
 
 // ---- format.cc
@@ -48,19 +53,18 @@ struct JsonStyle {
 Result<std::string> to_json(const Value& value, const JsonStyle& style);
 
 // ---- functions.cc
+bool is_global(std::string_view name);
 /// What every template may call, or nothing.
 std::optional<Value> global(std::string_view name, Interpreter& interpreter);
 /// `datetime.strftime` in English.
 Result<std::string> format_time(std::string_view format, std::chrono::sys_seconds time);
 
 // ---- filters.cc, tests.cc
-using Filter = Result<Value> (*)(Interpreter& interpreter,
-                                 const Value& subject,
-                                 Arguments arguments);
 /// Null where there is none of that name.
 Filter find_filter(std::string_view name);
-using Test = Result<bool> (*)(const Value& subject, Arguments arguments);
 Test find_test(std::string_view name);
+Error no_filter(std::string_view name);
+Error no_test(std::string_view name);
 /// Whether there is a filter, or a test, of that name: `filter` and `test` are tests, too.
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);

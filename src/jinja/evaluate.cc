@@ -1,5 +1,4 @@
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "base/strings.h"
@@ -12,7 +11,7 @@ namespace tinker::jinja {
 Result<Value> Interpreter::evaluate(const Expression& expression) {
   using Kind = Expression::Kind;
   if (expression.kind == Kind::constant) return expression.constant;
-  if (const auto spent = spend(1); !spent.ok()) return located(expression.position, spent.error());
+  if (!take_step()) return too_many_steps(expression.position);
   switch (expression.kind) {
     case Kind::constant: break;
     case Kind::name: return evaluate_name(expression);
@@ -21,7 +20,7 @@ Result<Value> Interpreter::evaluate(const Expression& expression) {
     case Kind::dict: return evaluate_dict(expression);
     case Kind::attribute: {
       TINKER_TRY(const Held subject, hold(*expression.parts[0]));
-      return located(expression.position, attribute(subject.get(), expression.text));
+      return located(expression.position, attribute(subject.get(), expression.constant));
     }
     case Kind::item: {
       TINKER_TRY(const Held subject, hold(*expression.parts[0]));
@@ -31,31 +30,29 @@ Result<Value> Interpreter::evaluate(const Expression& expression) {
     case Kind::slice: return evaluate_slice(expression);
     case Kind::call: return evaluate_call(expression);
     case Kind::filter: return evaluate_filter(expression);
-    case Kind::test: return evaluate_test(expression);
-    case Kind::negation: {
-      TINKER_TRY(const Held operand, hold(*expression.parts[0]));
-      return Value(!operand.get().truth());
+    case Kind::test:
+    case Kind::negation:
+    case Kind::comparison: {
+      TINKER_TRY(const bool holds, truth(expression));
+      return Value(holds);
     }
     case Kind::unary: {
       TINKER_TRY(const Value operand, evaluate(*expression.parts[0]));
-      return located(expression.position, unary(expression.text, operand));
+      return located(expression.position, unary(expression.operators[0], operand));
     }
     case Kind::binary: {
-      if (expression.text == "+") return evaluate_sum(expression);
+      if (is_appended(expression)) return evaluate_text(expression);
       TINKER_TRY(const Held left, hold(*expression.parts[0]));
       TINKER_TRY(const Held right, hold(*expression.parts[1]));
       return located(expression.position,
-                     binary(expression.text, left.get(), right.get(), options_.max_bytes));
+                     binary(expression.operators[0], left.get(), right.get(), options_.max_bytes));
     }
-    case Kind::comparison: return evaluate_comparison(expression);
-    case Kind::concatenation: return evaluate_concatenation(expression);
-    case Kind::conjunction: {
-      TINKER_TRY(Value left, evaluate(*expression.parts[0]));
-      return left.truth() ? evaluate(*expression.parts[1]) : std::move(left);
-    }
+    case Kind::concatenation: return evaluate_text(expression);
+    case Kind::conjunction:
     case Kind::disjunction: {
-      TINKER_TRY(Value left, evaluate(*expression.parts[0]));
-      return left.truth() ? std::move(left) : evaluate(*expression.parts[1]);
+      TINKER_TRY(const Held left, hold(*expression.parts[0]));
+      const bool decides = left.get().truth() == (expression.kind == Kind::disjunction);
+      return decides ? left.get() : evaluate(*expression.parts[1]);
     }
     case Kind::condition: return evaluate_condition(expression);
   }
@@ -78,13 +75,20 @@ const Value* Interpreter::find(const Expression& expression) {
     case Kind::attribute: {
       const Value* const subject = find(*expression.parts[0]);
       if (subject == nullptr || !subject->is_dict()) return nullptr;
-      return has_method(*subject, expression.text) ? nullptr
-                                                   : subject->dict().member(expression.text);
+      if (expression.may_be_method && has_method(*subject, expression.constant.text())) {
+        return nullptr;
+      }
+      const Value* const found = subject->dict().find(expression.constant);
+      return found == nullptr ? &expression.missing : found;
     }
     case Kind::item: {
       const Value* const subject = find(*expression.parts[0]);
       const Value* const key = subject == nullptr ? nullptr : find(*expression.parts[1]);
-      return key == nullptr ? nullptr : find_element(*subject, *key);
+      if (key == nullptr) return nullptr;
+      const Value* const found = find_element(*subject, *key);
+      const bool is_missing = found == nullptr && subject->is_dict() &&
+                              expression.missing.is_undefined() && !expression.may_be_method;
+      return is_missing ? &expression.missing : found;
     }
     default: return nullptr;
   }
@@ -101,38 +105,115 @@ Result<Interpreter::Held> Interpreter::hold(const Expression& expression) {
 
 Result<Value> Interpreter::evaluate_name(const Expression& expression) {
   if (const Value* const found = find_name(expression.name)) return *found;
-  const std::string& name = syntax_.names[expression.name];
-  if (auto found = global(name, *this)) return *std::move(found);
-  return Value::undefined(base::concat("'", name, "' is undefined"));
+  return global(syntax_.names[expression.name].text.text(), *this).value();
 }
 
-/// `a + b + c` from the left. Text that is plain grows in one place.
-Result<Value> Interpreter::evaluate_sum(const Expression& expression) {
-  std::vector<const Expression*> sums;
-  const Expression* first = &expression;
-  for (; first->kind == Expression::Kind::binary && first->text == "+";
-       first = first->parts[0].get()) {
-    sums.push_back(first);
-  }
-  const auto is_plain = [](const Value& value) { return value.is_string() && !value.is_markup(); };
-  TINKER_TRY(Held left, hold(*first));
-  std::optional<std::string> text;
-  for (const Expression* const sum : sums | std::views::reverse) {
-    TINKER_TRY(const Held right, hold(*sum->parts[1]));
-    if (is_plain(right.get()) && (text || is_plain(left.get()))) {
-      if (!text) text = left.get().text();
-      *text += right.get().text();
-      if (text->size() <= options_.max_bytes) continue;
-      return located(sum->position,
-                     template_error(base::concat(
-                         "the result of '+' has more than ", options_.max_bytes, " bytes")));
+Result<bool> Interpreter::truth(const Expression& expression) {
+  using Kind = Expression::Kind;
+  switch (expression.kind) {
+    case Kind::negation: {
+      TINKER_TRY(const bool holds, truth(*expression.parts[0]));
+      return !holds;
     }
-    if (text) left = {.made = Value(*std::exchange(text, std::nullopt))};
-    TINKER_TRY(Value both,
-               located(sum->position, binary("+", left.get(), right.get(), options_.max_bytes)));
-    left = {.made = std::move(both)};
+    case Kind::conjunction:
+    case Kind::disjunction: {
+      TINKER_TRY(const bool holds, truth(*expression.parts[0]));
+      const bool decides = holds == (expression.kind == Kind::disjunction);
+      return decides ? Result<bool>(holds) : truth(*expression.parts[1]);
+    }
+    case Kind::test: return test(expression);
+    case Kind::comparison: return compare(expression);
+    default: {
+      TINKER_TRY(const Held value, hold(expression));
+      return value.get().truth();
+    }
   }
-  return text ? Value(*std::move(text)) : std::move(left.made);
+}
+
+/// `a + b + c` from the left. Text that is plain grows where it is wanted.
+class Interpreter::Sum {
+ public:
+  Sum(std::string& out, std::size_t max_bytes)
+      : out_(out), begin_(out.size()), max_bytes_(max_bytes) {}
+
+  void start(Held first) {
+    is_text_ = is_plain(first.get());
+    if (is_text_) {
+      out_ += first.get().text();
+    } else {
+      value_ = std::move(first);
+    }
+  }
+
+  Result<void> add(const Value& next) {
+    if (is_text_ && is_plain(next)) {
+      out_ += next.text();
+      if (out_.size() - begin_ <= max_bytes_) return {};
+      return template_error(base::concat("the result of '+' has more than ", max_bytes_, " bytes"));
+    }
+    if (std::exchange(is_text_, false)) {
+      value_ = {.made = Value(out_.substr(begin_))};
+      out_.resize(begin_);
+    }
+    TINKER_TRY(Value both, binary(Operator::plus, value_.get(), next, max_bytes_));
+    value_ = {.made = std::move(both)};
+    return {};
+  }
+
+  /// Nothing where the sum is what was appended.
+  std::optional<Value> finish() {
+    return is_text_ ? std::nullopt : std::optional(std::move(value_.made));
+  }
+
+ private:
+  static bool is_plain(const Value& value) { return value.is_string() && !value.is_markup(); }
+
+  std::string& out_;
+  std::size_t begin_;
+  std::size_t max_bytes_;
+  bool is_text_ = false;
+  Held value_ = {};  // unless it is text
+};
+
+Result<void> Interpreter::append_sum(const Expression& expression, Sum& sum) {
+  if (expression.kind != Expression::Kind::binary || !is_appended(expression)) {
+    TINKER_TRY(Held first, hold(expression));
+    sum.start(std::move(first));
+    return {};
+  }
+  TINKER_TRY(append_sum(*expression.parts[0], sum));
+  TINKER_TRY(const Held next, hold(*expression.parts[1]));
+  return located(expression.position, sum.add(next.get()));
+}
+
+Result<std::optional<Value>> Interpreter::append(const Expression& expression, std::string& out) {
+  if (expression.kind == Expression::Kind::binary) {
+    Sum sum(out, options_.max_bytes);
+    TINKER_TRY(append_sum(expression, sum));
+    return sum.finish();
+  }
+  const std::size_t begin = out.size();
+  for (const auto& part : expression.parts) {
+    TINKER_TRY(const Held value, hold(*part));
+    if (value.get().is_string()) {
+      out += value.get().text();
+    } else {
+      out += to_text(value.get());
+    }
+  }
+  if (out.size() - begin > options_.max_bytes) {
+    return located(expression.position, template_error("the text is too long"));
+  }
+  return std::optional<Value>();
+}
+
+Result<Value> Interpreter::evaluate_text(const Expression& expression) {
+  const std::size_t begin = scratch_.size();
+  TINKER_TRY(auto value, append(expression, scratch_));
+  if (value) return *std::move(value);
+  Value text(scratch_.substr(begin));
+  scratch_.resize(begin);
+  return text;
 }
 
 Result<Value> Interpreter::evaluate_parts(const Expression& expression) {
@@ -203,10 +284,10 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression) {
   // A method is called without being made a value first.
   if (what.kind == Expression::Kind::attribute) {
     TINKER_TRY(const Held subject, hold(*what.parts[0]));
-    if (has_method(subject.get(), what.text)) {
+    const std::string& name = what.constant.text();
+    if (what.may_be_method && has_method(subject.get(), name)) {
       TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-      return located(expression.position,
-                     call_method(subject.get(), what.text, std::move(arguments)));
+      return located(expression.position, call_method(subject.get(), name, std::move(arguments)));
     }
   }
   TINKER_TRY(const Value callee, evaluate(what));
@@ -215,8 +296,8 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression) {
     return located(expression.position, target.callable().call(std::move(arguments)));
   };
   if (callee.is(Value::Kind::callable)) return call(callee);
-  if (callee.is(Value::Kind::loop) && !callee.loop()->recursion.is_none()) {
-    return call(callee.loop()->recursion);
+  if (callee.is(Value::Kind::loop) && !callee.loop().recursion.is_none()) {
+    return call(callee.loop().recursion);
   }
   return located(
       expression.position,
@@ -232,63 +313,53 @@ Result<Value> Interpreter::evaluate_filter(const Expression& expression) {
     TINKER_TRY(subject, hold(*expression.parts[0]));
   }
   TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-  return located(expression.position, filter(expression.text, subject.get(), std::move(arguments)));
+  if (expression.filter == nullptr) {
+    return located(expression.position, no_filter(expression.text));
+  }
+  return located(expression.position,
+                 expression.filter(*this, subject.get(), std::move(arguments)));
 }
 
-Result<Value> Interpreter::evaluate_test(const Expression& expression) {
+Result<bool> Interpreter::test(const Expression& expression) {
   TINKER_TRY(const Held subject, hold(*expression.parts[0]));
   TINKER_TRY(auto arguments, evaluate_arguments(expression.arguments));
-  TINKER_TRY(
-      const bool holds,
-      located(expression.position, test(expression.text, subject.get(), std::move(arguments))));
-  return Value(holds);
+  if (expression.test == nullptr) return located(expression.position, no_test(expression.text));
+  return located(expression.position, expression.test(subject.get(), std::move(arguments)));
 }
 
-Result<Value> Interpreter::evaluate_comparison(const Expression& expression) {
-  const auto compare = [](std::string_view sign, const Value& a, const Value& b) -> Result<bool> {
-    if (sign == "==") return equal(a, b);
-    if (sign == "!=") return !equal(a, b);
-    if (sign == "in") return contains(b, a);
-    if (sign == "not in") {
-      TINKER_TRY(const bool is_in, contains(b, a));
-      return !is_in;
+Result<bool> Interpreter::compare(const Expression& expression) {
+  const auto holds = [](Operator sign, const Value& a, const Value& b) -> Result<bool> {
+    switch (sign) {
+      case Operator::equal: return equal(a, b);
+      case Operator::unequal: return !equal(a, b);
+      case Operator::in: return contains(b, a);
+      case Operator::less: return less(a, b);
+      case Operator::greater: return less(b, a);
+      case Operator::not_in: {
+        TINKER_TRY(const bool is_in, contains(b, a));
+        return !is_in;
+      }
+      default: {
+        TINKER_TRY(const bool is_less, sign == Operator::at_most ? less(a, b) : less(b, a));
+        return is_less || equal(a, b);
+      }
     }
-    if (sign == "<") return less(a, b);
-    if (sign == ">") return less(b, a);
-    TINKER_TRY(const bool is_less, sign == "<=" ? less(a, b) : less(b, a));
-    return is_less || equal(a, b);
   };
   TINKER_TRY(Held left, hold(*expression.parts[0]));
   for (std::size_t i = 0; i < expression.operators.size(); ++i) {
     TINKER_TRY(Held right, hold(*expression.parts[i + 1]));
     TINKER_TRY(
-        const bool holds,
-        located(expression.position, compare(expression.operators[i], left.get(), right.get())));
-    if (!holds) return Value(false);
+        const bool is_so,
+        located(expression.position, holds(expression.operators[i], left.get(), right.get())));
+    if (!is_so) return false;
     left = std::move(right);
   }
-  return Value(true);
-}
-
-Result<Value> Interpreter::evaluate_concatenation(const Expression& expression) {
-  std::string text;
-  for (const auto& part : expression.parts) {
-    TINKER_TRY(const Held value, hold(*part));
-    if (value.get().is_string()) {
-      text += value.get().text();
-    } else {
-      text += to_text(value.get());
-    }
-  }
-  if (text.size() > options_.max_bytes) {
-    return located(expression.position, template_error("the text is too long"));
-  }
-  return Value(std::move(text));
+  return true;
 }
 
 Result<Value> Interpreter::evaluate_condition(const Expression& expression) {
-  TINKER_TRY(const Held condition, hold(*expression.parts[0]));
-  if (condition.get().truth()) return evaluate(*expression.parts[1]);
+  TINKER_TRY(const bool holds, truth(*expression.parts[0]));
+  if (holds) return evaluate(*expression.parts[1]);
   if (expression.parts[2]) return evaluate(*expression.parts[2]);
   return Value::undefined("the condition is false, and there is no 'else'");
 }

@@ -82,7 +82,9 @@ Result<Value> trim_filter(Interpreter&, const Value& subject, Arguments argument
   TINKER_TRY(options.done());
   const Value text = subject.is_string() ? subject : Value(to_text(subject));
   if (!chars || chars->is_none()) {
-    return Value::text_like(text, std::string(trim(text.text())));
+    const std::string_view trimmed = trim(text.text());
+    if (trimmed.size() == text.text().size()) return text;
+    return Value::text_like(text, std::string(trimmed));
   }
   return call_method(text, "strip", {.positional = {*chars}});
 }
@@ -258,7 +260,7 @@ Result<Value> abs_filter(Interpreter&, const Value& subject, Arguments arguments
   if (!subject.is_integral()) {
     return template_error(base::concat("abs: expected a number, found ", described(subject)));
   }
-  return subject.integral() < 0 ? unary("-", subject) : Result<Value>(subject);
+  return subject.integral() < 0 ? unary(Operator::minus, subject) : Result<Value>(subject);
 }
 
 /// The number that a text is, as Python's `int` and `float` read it.
@@ -495,7 +497,7 @@ Result<Value> sum_filter(Interpreter& interpreter, const Value& subject, Argumen
     if (attribute && !attribute->is_none()) {
       TINKER_TRY(addend, follow(one, *attribute));
     }
-    TINKER_TRY(out, binary("+", out, addend, interpreter.options().max_bytes));
+    TINKER_TRY(out, binary(Operator::plus, out, addend, interpreter.options().max_bytes));
   }
   return out;
 }
@@ -604,7 +606,7 @@ Result<Value> attr_filter(Interpreter&, const Value& subject, Arguments argument
   if (subject.is_dict() && !has_method(subject, name->text())) {
     return Value::undefined(base::concat("'dict object' has no attribute '", name->text(), "'"));
   }
-  return attribute(subject, name->text());
+  return attribute(subject, *name);
 }
 
 /// The elements of what is gone through when its turn comes; none of what is false.

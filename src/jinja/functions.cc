@@ -172,6 +172,12 @@ Result<std::string> format_time(std::string_view format, std::chrono::sys_second
   return out;
 }
 
+bool is_global(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kGlobals = {
+      "range", "dict", "namespace", "joiner", "raise_exception", "strftime_now"};
+  return std::ranges::find(kGlobals, name) != kGlobals.end();
+}
+
 std::optional<Value> global(std::string_view name, Interpreter& interpreter) {
   if (name == "range") return function(name, make_range);
   if (name == "dict") return function(name, make_dict);

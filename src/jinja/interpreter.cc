@@ -1,7 +1,6 @@
 #include "jinja/interpreter.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/strings.h"
 #include "jinja/builtins.h"
@@ -15,8 +14,6 @@ constexpr int kMaxDepth = 1000;
 
 /// How deep the value of a name may be nested: comparing and printing recurse.
 constexpr std::size_t kMaxValueDepth = 500;
-
-constexpr NameId kNoName = std::numeric_limits<NameId>::max();
 
 }  // namespace
 
@@ -52,7 +49,10 @@ Interpreter::Interpreter(const Syntax& syntax, const Dict& variables, const Rend
       loop_name_(syntax.find("loop").value_or(kNoName)),
       caller_name_(syntax.find("caller").value_or(kNoName)) {
   given_.reserve(syntax.names.size());
-  for (const auto& name : syntax.names) given_.push_back(variables.member(name));
+  for (const Name& name : syntax.names) {
+    const Value* const given = variables.find(name.text);
+    given_.push_back(given != nullptr || name.is_global ? given : &name.undefined);
+  }
 }
 
 Interpreter::~Interpreter() {
@@ -67,7 +67,9 @@ Value Interpreter::make_namespace(Dict members) {
 }
 
 Result<std::string> Interpreter::run() {
+  constexpr std::size_t kUsualSize = 4096;
   std::string out;
+  out.reserve(kUsualSize);
   out_ = &out;
   scope_ = enter();
   TINKER_TRY(execute(syntax_.block));
@@ -106,15 +108,34 @@ Result<void> Interpreter::spend(std::size_t steps) {
       base::concat("the template takes more than ", options_.max_steps, " steps"));
 }
 
+Error Interpreter::too_many_steps(Position position) {
+  return located(position, spend(0).error());
+}
+
+Result<void> Interpreter::count_bytes(std::size_t bytes, Position position) {
+  bytes_ += bytes;
+  if (bytes_ <= options_.max_bytes) return {};
+  return located(
+      position,
+      template_error(base::concat("the template prints more than ", options_.max_bytes, " bytes")));
+}
+
 Result<void> Interpreter::print(std::string_view text, Position position) {
-  bytes_ += text.size();
-  if (bytes_ > options_.max_bytes) {
-    return located(position,
-                   template_error(base::concat(
-                       "the template prints more than ", options_.max_bytes, " bytes")));
-  }
+  TINKER_TRY(count_bytes(text.size(), position));
   *out_ += text;
   return {};
+}
+
+Result<void> Interpreter::print(const Expression& expression, Position position) {
+  if (!is_appended(expression)) {
+    TINKER_TRY(const Held value, hold(expression));
+    return print(value.get(), position);
+  }
+  std::string& out = *out_;
+  const std::size_t begin = out.size();
+  TINKER_TRY(const auto value, append(expression, out));
+  if (value) return print(*value, position);
+  return count_bytes(out.size() - begin, position);
 }
 
 Result<void> Interpreter::print(const Value& value, Position position) {
@@ -136,7 +157,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
     TINKER_TRY(print(std::string_view(statement.text), statement.position));
     return Flow::on;
   }
-  if (const auto spent = spend(1); !spent.ok()) return located(statement.position, spent.error());
+  if (!take_step()) return too_many_steps(statement.position);
   if (depth_ >= kMaxDepth) {
     return located(statement.position, template_error("macros call each other without end"));
   }
@@ -144,11 +165,9 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
   auto flow = [&]() -> Result<Flow> {
     switch (statement.kind) {
       case Kind::text: return Flow::on;
-      case Kind::output: {
-        TINKER_TRY(const Held value, hold(*statement.expressions[0]));
-        TINKER_TRY(print(value.get(), statement.position));
+      case Kind::output:
+        TINKER_TRY(print(*statement.expressions[0], statement.position));
         return Flow::on;
-      }
       case Kind::branch: return execute_branch(statement);
       case Kind::loop: return execute_loop(statement);
       case Kind::set: {
@@ -185,8 +204,8 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
 
 Result<Interpreter::Flow> Interpreter::execute_branch(const Statement& statement) {
   for (std::size_t i = 0; i < statement.expressions.size(); ++i) {
-    TINKER_TRY(const Held condition, hold(*statement.expressions[i]));
-    if (condition.get().truth()) return execute(statement.blocks[i]);
+    TINKER_TRY(const bool holds, truth(*statement.expressions[i]));
+    if (holds) return execute(statement.blocks[i]);
   }
   if (statement.blocks.size() == statement.expressions.size()) return Flow::on;
   return execute(statement.blocks.back());
@@ -247,7 +266,7 @@ Result<void> Interpreter::assign(const Target& target, Value value) {
   if (value.depth() > kMaxValueDepth) {
     return located(target.position, template_error("a value that is nested too deep"));
   }
-  if (target.member.empty()) {
+  if (!target.member) {
     scope_->set(target.name, std::move(value));
     return {};
   }
@@ -255,29 +274,38 @@ Result<void> Interpreter::assign(const Target& target, Value value) {
     const Value* const found = scope->find(target.name);
     if (found == nullptr) continue;
     if (!found->is(Value::Kind::name_space)) break;
-    found->name_space().set(target.member, std::move(value));
+    found->name_space().set(*target.member, std::move(value));
     return {};
   }
   return located(
       target.position,
-      template_error(base::concat(
-          "'", syntax_.names[target.name], "' is no namespace: only members of those can be set")));
+      template_error(base::concat("'",
+                                  syntax_.names[target.name].text.text(),
+                                  "' is no namespace: only members of those can be set")));
 }
 
 // ---- for filters and tests
 // ------------------------------------------------------------------------
 
+Error no_filter(std::string_view name) {
+  return template_error(base::concat("no filter is named '", name, "'"));
+}
+
+Error no_test(std::string_view name) {
+  return template_error(base::concat("no test is named '", name, "'"));
+}
+
 Result<Value> Interpreter::filter(std::string_view name,
                                   const Value& subject,
                                   Arguments arguments) {
   const Filter found = find_filter(name);
-  if (found == nullptr) return template_error(base::concat("no filter is named '", name, "'"));
+  if (found == nullptr) return no_filter(name);
   return found(*this, subject, std::move(arguments));
 }
 
 Result<bool> Interpreter::test(std::string_view name, const Value& subject, Arguments arguments) {
   const Test found = find_test(name);
-  if (found == nullptr) return template_error(base::concat("no test is named '", name, "'"));
+  if (found == nullptr) return no_test(name);
   return found(subject, std::move(arguments));
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,8 @@
 #include "jinja/value.h"
 
 namespace tinker::jinja {
+
+constexpr NameId kNoName = std::numeric_limits<NameId>::max();
 
 /// The names that a block defines, in front of those around it.
 struct Scope {
@@ -45,6 +49,7 @@ class Interpreter {
   enum class Flow { on, stop, next };
   class ScopeGuard;
   class Depth;
+  class Sum;
 
   // ---- statements (interpreter.cc)
   Result<Flow> execute(const Block& block);
@@ -53,6 +58,9 @@ class Interpreter {
   Result<Flow> execute_scope(const Block& block);
   Result<void> print(std::string_view text, Position position);
   Result<void> print(const Value& value, Position position);
+  Result<void> print(const Expression& expression, Position position);
+  /// Counts what was printed.
+  Result<void> count_bytes(std::size_t bytes, Position position);
   Result<void> assign(const Target& target, Value value);
   Result<void> execute_with(const Statement& statement);
   Result<void> execute_call_block(const Statement& statement);
@@ -68,8 +76,9 @@ class Interpreter {
 
   // ---- loops (loops.cc)
   Result<Flow> execute_loop(const Statement& statement);
-  Result<Flow> run_loop(const Statement& statement, const Value& over, std::size_t depth);
-  Result<List> filtered_items(const Statement& statement, const Value& over);
+  Result<Flow> run_loop(const Statement& statement, Value over, std::size_t depth);
+  /// What the loop goes through, as a list or a tuple.
+  Result<Value> filtered_items(const Statement& statement, Value over);
   Value recursion(const Statement& statement, std::size_t depth);
 
   // ---- expressions (evaluate.cc)
@@ -83,19 +92,23 @@ class Interpreter {
   };
   /// Like `evaluate`, without copying what need not be.
   Result<Held> hold(const Expression& expression);
+  Result<bool> truth(const Expression& expression);
   /// Where the value of the expression is, if it is somewhere.
   const Value* find(const Expression& expression);
   const Value* find_name(NameId name);
   Result<Value> evaluate_parts(const Expression& expression);
   Result<Value> evaluate_name(const Expression& expression);
-  Result<Value> evaluate_sum(const Expression& expression);
   Result<Value> evaluate_dict(const Expression& expression);
   Result<Value> evaluate_slice(const Expression& expression);
   Result<Value> evaluate_call(const Expression& expression);
   Result<Value> evaluate_filter(const Expression& expression);
-  Result<Value> evaluate_test(const Expression& expression);
-  Result<Value> evaluate_comparison(const Expression& expression);
-  Result<Value> evaluate_concatenation(const Expression& expression);
+  Result<bool> test(const Expression& expression);
+  Result<bool> compare(const Expression& expression);
+  /// The value of a sum or a concatenation: behind what `out` holds, nothing is returned then; or,
+  /// of a sum that is no plain text, as a value.
+  Result<std::optional<Value>> append(const Expression& expression, std::string& out);
+  Result<void> append_sum(const Expression& expression, Sum& sum);
+  Result<Value> evaluate_text(const Expression& expression);
   Result<Value> evaluate_condition(const Expression& expression);
   Result<Arguments> evaluate_arguments(const CallArguments& arguments);
 
@@ -107,16 +120,22 @@ class Interpreter {
     return located(position, std::move(result).error());
   }
 
+  [[nodiscard]] bool take_step() noexcept { return ++steps_ <= options_.max_steps; }
+  Error too_many_steps(Position position);
+
   Scope* enter();
   void leave(Scope* scope);
 
   const Syntax& syntax_;
   const RenderOptions& options_;
-  std::vector<const Value*> given_;             // the variables, by the names of the template
+  // By the names of the template: the variables; what is undefined; null for what all templates
+  // have.
+  std::vector<const Value*> given_;
   std::vector<std::unique_ptr<Scope>> scopes_;  // all of them
   std::vector<Scope*> free_;                    // those that nobody uses
   Scope* scope_ = nullptr;                      // the innermost
   std::string* out_ = nullptr;
+  std::string scratch_;  // the sums that are being made, the inner behind the outer
   const std::string* filtered_ = nullptr;          // what a filter without subject is applied to
   std::vector<std::shared_ptr<Dict>> namespaces_;  // all of them, until the end
   std::size_t steps_ = 0;

@@ -8,8 +8,9 @@ namespace tinker::jinja {
 
 namespace {
 
-Value cycle_of(const std::shared_ptr<LoopState>& loop) {
-  const auto call = [weak = std::weak_ptr(loop)](const Arguments& arguments) -> Result<Value> {
+Value cycle_of(const Value& loop) {
+  const auto call =
+      [weak = std::weak_ptr(loop.shared_loop())](const Arguments& arguments) -> Result<Value> {
     const auto state = weak.lock();
     if (!state || arguments.positional.empty()) {
       return template_error("loop.cycle: expected something to go through");
@@ -19,8 +20,9 @@ Value cycle_of(const std::shared_ptr<LoopState>& loop) {
   return Value::callable({.name = "cycle", .call = call});
 }
 
-Value changed_of(const std::shared_ptr<LoopState>& loop) {
-  const auto call = [weak = std::weak_ptr(loop)](Arguments arguments) -> Result<Value> {
+Value changed_of(const Value& loop) {
+  const auto call = [weak =
+                         std::weak_ptr(loop.shared_loop())](Arguments arguments) -> Result<Value> {
     const auto state = weak.lock();
     Value now = Value::tuple(std::move(arguments.positional));
     if (!state || (state->changed && equal(*state->changed, now))) return Value(false);
@@ -32,10 +34,12 @@ Value changed_of(const std::shared_ptr<LoopState>& loop) {
 
 }  // namespace
 
-std::optional<Value> loop_member(const std::shared_ptr<LoopState>& loop, std::string_view name) {
-  const auto index = static_cast<std::int64_t>(loop->index);
-  const auto length = static_cast<std::int64_t>(loop->items.size());
-  const auto depth = static_cast<std::int64_t>(loop->depth);
+std::optional<Value> loop_member(const Value& loop, std::string_view name) {
+  const LoopState& state = loop.loop();
+  const List& items = state.items();
+  const auto index = static_cast<std::int64_t>(state.index);
+  const auto length = static_cast<std::int64_t>(items.size());
+  const auto depth = static_cast<std::int64_t>(state.depth);
   if (name == "index") return index + 1;
   if (name == "index0") return index;
   if (name == "first") return index == 0;
@@ -46,11 +50,10 @@ std::optional<Value> loop_member(const std::shared_ptr<LoopState>& loop, std::st
   if (name == "depth") return depth + 1;
   if (name == "depth0") return depth;
   if (name == "previtem") {
-    return index > 0 ? loop->items[loop->index - 1] : Value::undefined("there is no previous item");
+    return index > 0 ? items[state.index - 1] : Value::undefined("there is no previous item");
   }
   if (name == "nextitem") {
-    return index + 1 < length ? loop->items[loop->index + 1]
-                              : Value::undefined("there is no next item");
+    return index + 1 < length ? items[state.index + 1] : Value::undefined("there is no next item");
   }
   if (name == "cycle") return cycle_of(loop);
   if (name == "changed") return changed_of(loop);
@@ -58,50 +61,53 @@ std::optional<Value> loop_member(const std::shared_ptr<LoopState>& loop, std::st
 }
 
 Result<Interpreter::Flow> Interpreter::execute_loop(const Statement& statement) {
-  TINKER_TRY(const Value over, evaluate(*statement.expressions[0]));
-  TINKER_TRY(run_loop(statement, over, 0));
+  TINKER_TRY(Value over, evaluate(*statement.expressions[0]));
+  TINKER_TRY(run_loop(statement, std::move(over), 0));
   return Flow::on;
 }
 
-Result<List> Interpreter::filtered_items(const Statement& statement, const Value& over) {
-  TINKER_TRY(auto items, located(statement.expressions[0]->position, elements(over)));
+Result<Value> Interpreter::filtered_items(const Statement& statement, Value over) {
+  if (!over.is_sequence()) {
+    TINKER_TRY(over, located(statement.expressions[0]->position, elements(over)));
+  }
   const auto& condition = statement.expressions[1];
-  if (!condition) return items;
+  if (!condition) return over;
   List kept;
   Scope* const scope = enter();
   auto done = [&]() -> Result<void> {
-    for (Value& item : items) {
+    for (const Value& item : over.items()) {
       TINKER_TRY(assign(statement.targets[0], item));
-      TINKER_TRY(const Value wanted, evaluate(*condition));
-      if (wanted.truth()) kept.push_back(std::move(item));
+      TINKER_TRY(const bool is_wanted, truth(*condition));
+      if (is_wanted) kept.push_back(item);
     }
     return {};
   }();
   leave(scope);
   if (!done.ok()) return std::move(done).error();
-  return kept;
+  return Value(std::move(kept));
 }
 
 Result<Interpreter::Flow> Interpreter::run_loop(const Statement& statement,
-                                                const Value& over,
+                                                Value over,
                                                 std::size_t depth) {
-  TINKER_TRY(auto items, filtered_items(statement, over));
-  if (items.empty()) {
+  TINKER_TRY(over, filtered_items(statement, std::move(over)));
+  if (over.items().empty()) {
     if (statement.blocks.size() > 1) {
       TINKER_TRY(execute_scope(statement.blocks[1]));
     }
     return Flow::on;
   }
   const auto loop = std::make_shared<LoopState>();
-  loop->items = std::move(items);
+  loop->over = std::move(over);
   loop->depth = depth;
   if (statement.is_recursive) loop->recursion = recursion(statement, depth + 1);
-  for (; loop->index < loop->items.size(); ++loop->index) {
-    if (const auto spent = spend(1); !spent.ok()) return located(statement.position, spent.error());
+  const List& items = loop->items();
+  for (; loop->index < items.size(); ++loop->index) {
+    if (!take_step()) return too_many_steps(statement.position);
     Scope* const scope = enter();
     auto flow = [&]() -> Result<Flow> {
-      scope->set(loop_name_, Value::loop(loop));
-      TINKER_TRY(assign(statement.targets[0], loop->items[loop->index]));
+      if (loop_name_ != kNoName) scope->set(loop_name_, Value::loop(loop));
+      TINKER_TRY(assign(statement.targets[0], items[loop->index]));
       return execute(statement.blocks[0]);
     }();
     leave(scope);

@@ -42,7 +42,7 @@ Result<void> Interpreter::bind_parameters(const Statement& statement, Arguments&
     return template_error(base::concat("macro '", statement.text, "' ", what...));
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string& name = syntax_.names[parameters[i].name];
+    const std::string& name = syntax_.names[parameters[i].name].text.text();
     if (auto value = arguments.take(i, name)) {
       scope_->set(parameters[i].name, *std::move(value));
     } else if (parameters[i].fallback) {

@@ -493,6 +493,13 @@ bool has_method(const Value& subject, std::string_view name) {
          (subject.is_string() && name == "format");
 }
 
+bool is_method(std::string_view name) {
+  return name == "format" || find_in(kStringMethods, name) != nullptr ||
+         find_in(kListMethods, name) != nullptr || find_in(kDictMethods, name) != nullptr ||
+         std::ranges::find(kListChanges, name) != kListChanges.end() ||
+         std::ranges::find(kDictChanges, name) != kDictChanges.end();
+}
+
 Result<Value> call_method(const Value& subject, std::string_view name, Arguments arguments) {
   if (subject.is_string() && name == "format") {
     TINKER_TRY(std::string text, format_braces(subject.text(), arguments));

@@ -14,14 +14,15 @@ namespace {
 
 using Kind = Value::Kind;
 
-Error too_large(std::string_view sign) {
-  return template_error(base::concat("the result of '", sign, "' has more than 64 bits"));
+Error too_large(Operator what) {
+  return template_error(base::concat("the result of '", sign_of(what), "' has more than 64 bits"));
 }
 
-Error no_operation(std::string_view sign, const Value& a, const Value& b) {
+Error no_operation(Operator what, const Value& a, const Value& b) {
   if (a.is_undefined()) return template_error(a.why());
   if (b.is_undefined()) return template_error(b.why());
-  return template_error(base::concat(described(a), " and ", described(b), " have no '", sign, "'"));
+  return template_error(
+      base::concat(described(a), " and ", described(b), " have no '", sign_of(what), "'"));
 }
 
 /// Rounded down, as Python divides; requires b != 0.
@@ -36,36 +37,41 @@ Result<Value> power(std::int64_t base, std::int64_t exponent) {
   }
   std::int64_t out = 1;
   for (; exponent > 0; exponent /= 2) {
-    if (exponent % 2 != 0 && __builtin_mul_overflow(out, base, &out)) return too_large("**");
-    if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) return too_large("**");
+    if (exponent % 2 != 0 && __builtin_mul_overflow(out, base, &out))
+      return too_large(Operator::power);
+    if (exponent > 1 && __builtin_mul_overflow(base, base, &base))
+      return too_large(Operator::power);
   }
   return Value(out);
 }
 
-Result<Value> of_integers(std::string_view sign, std::int64_t a, std::int64_t b) {
+Result<Value> of_integers(Operator what, std::int64_t a, std::int64_t b) {
   std::int64_t out = 0;
-  if (sign == "+") return __builtin_add_overflow(a, b, &out) ? too_large(sign) : Result<Value>(out);
-  if (sign == "-") return __builtin_sub_overflow(a, b, &out) ? too_large(sign) : Result<Value>(out);
-  if (sign == "*") return __builtin_mul_overflow(a, b, &out) ? too_large(sign) : Result<Value>(out);
-  if (sign == "**") return power(a, b);
+  if (what == Operator::plus)
+    return __builtin_add_overflow(a, b, &out) ? too_large(what) : Result<Value>(out);
+  if (what == Operator::minus)
+    return __builtin_sub_overflow(a, b, &out) ? too_large(what) : Result<Value>(out);
+  if (what == Operator::times)
+    return __builtin_mul_overflow(a, b, &out) ? too_large(what) : Result<Value>(out);
+  if (what == Operator::power) return power(a, b);
   if (b == 0) return template_error("division by zero");
-  if (sign == "/") return Value(static_cast<double>(a) / static_cast<double>(b));
+  if (what == Operator::divide) return Value(static_cast<double>(a) / static_cast<double>(b));
   if (b == -1) {  // the quotient of the least integer does not fit
-    if (sign == "%") return Value(std::int64_t{0});
-    return __builtin_sub_overflow(0, a, &out) ? too_large(sign) : Result<Value>(out);
+    if (what == Operator::modulo) return Value(std::int64_t{0});
+    return __builtin_sub_overflow(0, a, &out) ? too_large(what) : Result<Value>(out);
   }
   const std::int64_t quotient = floor_divide(a, b);
-  return Value(sign == "//" ? quotient : a - quotient * b);
+  return Value(what == Operator::floor_divide ? quotient : a - quotient * b);
 }
 
-Result<Value> of_reals(std::string_view sign, double a, double b) {
-  if (sign == "+") return Value(a + b);
-  if (sign == "-") return Value(a - b);
-  if (sign == "*") return Value(a * b);
-  if (sign == "**") return Value(std::pow(a, b));
+Result<Value> of_reals(Operator what, double a, double b) {
+  if (what == Operator::plus) return Value(a + b);
+  if (what == Operator::minus) return Value(a - b);
+  if (what == Operator::times) return Value(a * b);
+  if (what == Operator::power) return Value(std::pow(a, b));
   if (b == 0) return template_error("division by zero");
-  if (sign == "/") return Value(a / b);
-  if (sign == "//") return Value(std::floor(a / b));
+  if (what == Operator::divide) return Value(a / b);
+  if (what == Operator::floor_divide) return Value(std::floor(a / b));
   const double rest = std::fmod(a, b);
   return Value(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
 }
@@ -107,7 +113,7 @@ Result<Value> added(const Value& a, const Value& b, std::size_t max_bytes) {
     out.insert(out.end(), b.items().begin(), b.items().end());
     return a.is(Kind::tuple) ? Value::tuple(std::move(out)) : Value(std::move(out));
   }
-  return no_operation("+", a, b);
+  return no_operation(Operator::plus, a, b);
 }
 
 /// The place that a Python index means, or nothing.
@@ -118,20 +124,14 @@ std::optional<std::size_t> place_of(std::int64_t index, std::size_t size) {
   return static_cast<std::size_t>(index);
 }
 
-Value no_member(const Value& subject, std::string_view name) {
-  return Value::undefined(
-      subject.is_none()
-          ? base::concat("'None' has no attribute '", name, "'")
-          : base::concat("'", subject.type_name(), " object' has no attribute '", name, "'"));
-}
-
 /// What a member of a value is by Python's getattr, or nothing.
-std::optional<Value> member(const Value& subject, const std::string& name) {
-  if (subject.is(Kind::loop)) return loop_member(subject.loop(), name);
+std::optional<Value> member(const Value& subject, const Value& key) {
   if (subject.is(Kind::name_space)) {
-    const Value* const found = subject.name_space().member(name);
+    const Value* const found = subject.name_space().find(key);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
+  const std::string& name = key.text();
+  if (subject.is(Kind::loop)) return loop_member(subject, name);
   if (subject.is(Kind::callable) && name == "name") return subject.callable().name;
   if (!has_method(subject, name)) return std::nullopt;
   return Value::callable({.name = name,
@@ -187,28 +187,36 @@ Result<std::vector<std::size_t>> places_of(const Slice& parts, std::size_t size)
 
 }  // namespace
 
-Result<Value> binary(std::string_view sign, const Value& a, const Value& b, std::size_t max_bytes) {
+Value no_member(const Value& subject, std::string_view name) {
+  return Value::undefined(
+      subject.is_none()
+          ? base::concat("'None' has no attribute '", name, "'")
+          : base::concat("'", subject.type_name(), " object' has no attribute '", name, "'"));
+}
+
+Result<Value> binary(Operator what, const Value& a, const Value& b, std::size_t max_bytes) {
   if (a.is_number() && b.is_number()) {
-    if (a.is_integral() && b.is_integral()) return of_integers(sign, a.integral(), b.integral());
-    return of_reals(sign, a.number(), b.number());
+    if (a.is_integral() && b.is_integral()) return of_integers(what, a.integral(), b.integral());
+    return of_reals(what, a.number(), b.number());
   }
-  if (sign == "+") return added(a, b, max_bytes);
-  if (sign == "*") {
+  if (what == Operator::plus) return added(a, b, max_bytes);
+  if (what == Operator::times) {
     const auto is_repeatable = [](const Value& v) { return v.is_string() || v.is_sequence(); };
     if (is_repeatable(a) && b.is_integral()) return repeated(a, b.integral(), max_bytes);
     if (is_repeatable(b) && a.is_integral()) return repeated(b, a.integral(), max_bytes);
   }
-  if (sign == "%" && a.is_string()) {
+  if (what == Operator::modulo && a.is_string()) {
     TINKER_TRY(std::string text, format_percent(a.text(), b));
     return Value::text_like(a, std::move(text));
   }
-  return no_operation(sign, a, b);
+  return no_operation(what, a, b);
 }
 
-Result<Value> unary(std::string_view sign, const Value& a) {
-  if (a.is(Kind::real)) return Value(sign == "-" ? -a.number() : a.number());
+Result<Value> unary(Operator what, const Value& a) {
+  if (a.is(Kind::real)) return Value(what == Operator::minus ? -a.number() : a.number());
   if (a.is_integral()) {
-    return sign == "-" ? of_integers("-", 0, a.integral()) : Result<Value>(a.integral());
+    return what == Operator::minus ? of_integers(Operator::minus, 0, a.integral())
+                                   : Result<Value>(a.integral());
   }
   if (a.is_undefined()) return template_error(a.why());
   return template_error(base::concat(described(a), " has no sign"));
@@ -234,11 +242,11 @@ Result<bool> contains(const Value& container, const Value& item) {
   return container.text().find(item.text()) != std::string::npos;
 }
 
-Result<Value> attribute(const Value& subject, const std::string& name) {
+Result<Value> attribute(const Value& subject, const Value& name) {
   if (subject.is_undefined()) return template_error(subject.why());
   if (auto found = member(subject, name)) return *std::move(found);
   if (auto found = element(subject, name)) return *std::move(found);
-  return no_member(subject, name);
+  return no_member(subject, name.text());
 }
 
 const Value* find_element(const Value& subject, const Value& key) {
@@ -255,7 +263,7 @@ Result<Value> item(const Value& subject, const Value& key) {
     return Value::undefined(
         base::concat(subject.type_name(), " object has no element ", to_repr(key)));
   }
-  if (auto found = member(subject, key.text())) return *std::move(found);
+  if (auto found = member(subject, key)) return *std::move(found);
   return no_member(subject, key.text());
 }
 

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "jinja/builtins.h"
 #include "jinja/parser.h"
 
 // The expressions of templates. Each function reads one level of precedence and what binds
@@ -33,6 +34,27 @@ std::unique_ptr<Expression> constant(Position position, Value value) {
   return out;
 }
 
+/// As they are written, in the order of `Operator`.
+constexpr std::array<std::string_view, 15> kSigns = {
+    "+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "in", "not in"};
+
+/// Nothing where no operator is written so.
+std::optional<Operator> operator_of(std::string_view sign) {
+  const auto found = std::ranges::find(kSigns, sign);
+  if (found == kSigns.end()) return std::nullopt;
+  return static_cast<Operator>(found - kSigns.begin());
+}
+
+bool compares(Operator what) {
+  return what >= Operator::equal;
+}
+
+/// Of an attribute, or of an item whose key is text.
+void set_member(Expression& out, const std::string& name) {
+  out.may_be_method = is_method(name);
+  out.missing = no_member(Value(Dict()), name);
+}
+
 /// How deep the tree of an expression may be: rendering recurses.
 constexpr std::size_t kMaxExpressionDepth = 300;
 
@@ -51,6 +73,10 @@ Result<ExpressionPtr> finish(std::unique_ptr<Expression> out) {
 }
 
 }  // namespace
+
+std::string_view sign_of(Operator what) {
+  return kSigns[static_cast<std::size_t>(what)];
+}
 
 Result<ExpressionPtr> Parser::read_tuple(Conditions conditions) {
   const Position position = current().position;
@@ -122,22 +148,22 @@ Result<ExpressionPtr> Parser::read_negation() {
 }
 
 Result<ExpressionPtr> Parser::read_comparison() {
-  constexpr std::array<std::string_view, 6> kSigns = {"==", "!=", "<", "<=", ">", ">="};
   const Position position = current().position;
   TINKER_TRY(auto first, read_sum());
   auto out = make(Part::comparison, position, std::move(first));
   while (true) {
-    if (current().kind == TokenKind::sign &&
-        std::ranges::find(kSigns, current().text) != kSigns.end()) {
-      out->operators.push_back(take().text);
-    } else if (skip_name("in")) {
-      out->operators.emplace_back("in");
+    if (skip_name("in")) {
+      out->operators.push_back(Operator::in);
     } else if (current().is_name("not") && ahead().is_name("in")) {
       take();
       take();
-      out->operators.emplace_back("not in");
+      out->operators.push_back(Operator::not_in);
     } else {
-      break;
+      const auto what =
+          current().kind == TokenKind::sign ? operator_of(current().text) : std::nullopt;
+      if (!what || !compares(*what)) break;
+      take();
+      out->operators.push_back(*what);
     }
     TINKER_TRY(auto next, read_sum());
     out->parts.push_back(std::move(next));
@@ -151,9 +177,9 @@ Result<ExpressionPtr> Parser::read_binaries(ExpressionResult (Parser::*operand)(
   TINKER_TRY(auto out, (this->*operand)());
   while (current().kind == TokenKind::sign &&
          std::ranges::find(signs, current().text) != signs.end()) {
-    Token sign = take();
+    const Token sign = take();
     auto both = make(Part::binary, sign.position, std::move(out));
-    both->text = std::move(sign.text);
+    both->operators.push_back(operator_of(sign.text).value());
     TINKER_TRY(auto right, (this->*operand)());
     both->parts.push_back(std::move(right));
     TINKER_TRY(out, finish(std::move(both)));
@@ -185,7 +211,7 @@ Result<ExpressionPtr> Parser::read_power() {
   TINKER_TRY(auto out, read_unary(true));
   while (current().is_sign("**")) {
     auto both = make(Part::binary, take().position, std::move(out));
-    both->text = "**";
+    both->operators.push_back(Operator::power);
     TINKER_TRY(auto right, read_unary(true));
     both->parts.push_back(std::move(right));
     TINKER_TRY(out, finish(std::move(both)));
@@ -198,10 +224,10 @@ Result<ExpressionPtr> Parser::read_unary(bool with_filters) {
   TINKER_TRY(level.check());
   ExpressionPtr out;
   if (current().is_sign("-") || current().is_sign("+")) {
-    Token sign = take();
+    const Token sign = take();
     TINKER_TRY(auto operand, read_unary(false));
     auto unary = make(Part::unary, sign.position, std::move(operand));
-    unary->text = std::move(sign.text);
+    unary->operators.push_back(operator_of(sign.text).value());
     TINKER_TRY(out, finish(std::move(unary)));
   } else {
     TINKER_TRY(out, read_primary());
@@ -311,7 +337,9 @@ Result<ExpressionPtr> Parser::read_attribute(ExpressionPtr subject) {
   const Position position = take().position;
   if (current().kind == TokenKind::name) {
     auto out = make(Part::attribute, position, std::move(subject));
-    out->text = take().text;
+    const std::string name = take().text;
+    out->constant = name;
+    set_member(*out, name);
     return finish(std::move(out));
   }
   if (current().kind != TokenKind::integer) return unexpected("a name or a number");
@@ -339,6 +367,9 @@ Result<ExpressionPtr> Parser::read_subscript(ExpressionPtr subject) {
   if (!is_slice && !parts.front()) return unexpected("an expression");
   take();
   auto out = make(is_slice ? Part::slice : Part::item, position, std::move(subject));
+  if (!is_slice && parts.front()->kind == Part::constant && parts.front()->constant.is_string()) {
+    set_member(*out, parts.front()->constant.text());
+  }
   for (auto& part : parts) out->parts.push_back(std::move(part));
   if (is_slice) out->parts.resize(4);
   return finish(std::move(out));
@@ -397,6 +428,7 @@ Result<ExpressionPtr> Parser::read_filters(ExpressionPtr subject, bool is_begun)
     auto out = make(Part::filter, current().position);
     if (subject) out->parts.push_back(std::move(subject));
     TINKER_TRY(out->text, read_dotted_name());
+    out->filter = find_filter(out->text);
     if (current().is_sign("(")) {
       TINKER_TRY(out->arguments, read_arguments());
     }
@@ -410,6 +442,7 @@ Result<ExpressionPtr> Parser::read_test(ExpressionPtr subject) {
   const bool is_negated = skip_name("not");
   auto out = make(Part::test, current().position, std::move(subject));
   TINKER_TRY(out->text, read_dotted_name());
+  out->test = find_test(out->text);
   const bool begins_argument =
       current().kind == TokenKind::name || current().kind == TokenKind::string ||
       current().kind == TokenKind::integer || current().kind == TokenKind::real ||

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
+#include "jinja/builtins.h"
 
 namespace tinker::jinja {
 
@@ -21,7 +22,8 @@ constexpr int kMaxLevels = 100;
 }  // namespace
 
 std::optional<NameId> Syntax::find(std::string_view name) const {
-  const auto found = std::ranges::find(names, name);
+  const auto found = std::ranges::find(
+      names, name, [](const Name& known) { return std::string_view(known.text.text()); });
   if (found == names.end()) return std::nullopt;
   return static_cast<NameId>(found - names.begin());
 }
@@ -86,7 +88,12 @@ Result<std::string> Parser::expect_any_name() {
 NameId Parser::id_of(std::string_view name) {
   const auto [entry, is_new] =
       ids_.try_emplace(std::string(name), static_cast<NameId>(syntax_.names.size()));
-  if (is_new) syntax_.names.emplace_back(name);
+  if (is_new) {
+    syntax_.names.push_back(
+        {.text = name,
+         .undefined = Value::undefined(base::concat("'", name, "' is undefined")),
+         .is_global = is_global(name)});
+  }
   return entry->second;
 }
 
@@ -337,7 +344,8 @@ Result<Target> Parser::read_single_target(bool with_member) {
   TINKER_TRY(const std::string name, expect_any_name());
   out.name = id_of(name);
   if (with_member && skip_sign(".")) {
-    TINKER_TRY(out.member, expect_any_name());
+    TINKER_TRY(const std::string member, expect_any_name());
+    out.member = member;
     return out;
   }
   constexpr std::array<std::string_view, 6> kConstants = {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,38 @@ namespace tinker::jinja {
 /// A name of the template, as its place in `Syntax::names`.
 using NameId = std::uint32_t;
 
+class Interpreter;
 struct Expression;
 struct Statement;
 using ExpressionPtr = std::unique_ptr<const Expression>;
 using Block = std::vector<Statement>;
+
+/// What is written between two operands, or before one.
+enum class Operator : std::uint8_t {
+  plus,
+  minus,
+  times,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  equal,
+  unequal,
+  less,
+  at_most,
+  greater,
+  at_least,
+  in,
+  not_in,
+};
+/// As it is written.
+std::string_view sign_of(Operator what);
+
+/// What a filter and a test do. Without one of that name, null.
+using Filter = Result<Value> (*)(Interpreter& interpreter,
+                                 const Value& subject,
+                                 Arguments arguments);
+using Test = Result<bool> (*)(const Value& subject, Arguments arguments);
 
 struct CallArguments {
   std::vector<ExpressionPtr> positional = {};
@@ -34,15 +63,15 @@ struct Expression {
     list,        // parts
     tuple,       // parts
     dict,        // parts: keys and values in turn
-    attribute,   // parts[0].text
+    attribute,   // parts[0].constant, which is text
     item,        // parts[0][parts[1]]
     slice,       // parts[0][parts[1]:parts[2]:parts[3]], null for what is left out
     call,        // parts[0](arguments)
     filter,      // parts[0]|text(arguments); no part: what a block gives
     test,        // parts[0] is text(arguments)
     negation,    // not parts[0]
-    unary,       // text parts[0]
-    binary,      // parts[0] text parts[1]
+    unary,       // operators[0] parts[0]
+    binary,      // parts[0] operators[0] parts[1]
     comparison,  // parts[0] operators[0] parts[1] operators[1] parts[2] …
     concatenation,
     conjunction,
@@ -54,17 +83,28 @@ struct Expression {
   Value constant = {};
   NameId name = 0;
   std::string text = {};
+  Filter filter = nullptr;
+  Test test = nullptr;
   std::vector<ExpressionPtr> parts = {};
-  std::vector<std::string> operators = {};
+  std::vector<Operator> operators = {};
   CallArguments arguments = {};
-  std::size_t depth = 1;  ///< Of its tree.
+  // Of an attribute, and of an item whose key is text:
+  bool may_be_method = false;  ///< Values of some type have a method of that name.
+  Value missing = {};          ///< What it is of a dict that has no such member.
+  std::size_t depth = 1;       ///< Of its tree.
 };
+
+/// Whether its value is made by appending one text to another.
+[[nodiscard]] inline bool is_appended(const Expression& expression) {
+  return expression.kind == Expression::Kind::concatenation ||
+         (expression.kind == Expression::Kind::binary && expression.operators[0] == Operator::plus);
+}
 
 /// What is assigned to: a name, a member of a namespace, or several of both.
 struct Target {
   Position position = {};
   NameId name = 0;
-  std::string member = {};           ///< Of the namespace `name`.
+  std::optional<Value> member = {};  ///< Of the namespace `name`; text.
   std::vector<Target> targets = {};  ///< In the place of a name: what is unpacked.
   bool is_many = false;
 };
@@ -104,9 +144,15 @@ struct Statement {
   bool takes_kwargs = false;
 };
 
+struct Name {
+  Value text = {};
+  Value undefined = {};    ///< What it is where nothing defines it,
+  bool is_global = false;  ///< unless every template has it.
+};
+
 struct Syntax {
   Block block = {};
-  std::vector<std::string> names = {};
+  std::vector<Name> names = {};
 
   [[nodiscard]] std::optional<NameId> find(std::string_view name) const;
 };

@@ -158,39 +158,30 @@ std::string repr(const Value& value, int depth) {
 
 }  // namespace
 
-struct Value::Elements {
-  explicit Elements(List list) : items(std::move(list)) {
-    for (const Value& item : items) depth = std::max(depth, item.depth() + 1);
-  }
-  List items;
-  std::size_t depth = 1;
-};
-
-struct Value::Mapped {
-  explicit Mapped(Dict dict) : items(std::move(dict)) {
-    for (const auto& [key, value] : items) {
-      depth = std::max({depth, key.depth() + 1, value.depth() + 1});
-    }
-  }
-  Dict items;
-  std::size_t depth = 1;
-};
-
 struct Value::Generator {
   std::function<Result<List>()> make;
-  std::size_t depth;
   bool is_spent = false;
 };
 
-Value::Value(List items) : Value(Kind::list, std::make_shared<Elements>(std::move(items))) {}
-Value::Value(Dict items) : Value(Kind::dict, std::make_shared<Mapped>(std::move(items))) {}
+Value::Value(List items) : Value(tuple(std::move(items))) {
+  kind_ = Kind::list;
+}
+
+Value::Value(Dict items) : kind_(Kind::dict) {
+  for (const auto& [key, value] : items) {
+    depth_ = std::max({depth_, key.depth_ + 1, value.depth_ + 1});
+  }
+  object_ = std::make_shared<Dict>(std::move(items));
+}
 
 Value Value::undefined(std::string why) {
   return {Kind::undefined, std::make_shared<std::string>(std::move(why))};
 }
 
 Value Value::tuple(List items) {
-  return {Kind::tuple, std::make_shared<Elements>(std::move(items))};
+  std::uint32_t depth = 1;
+  for (const Value& item : items) depth = std::max(depth, item.depth_ + 1);
+  return {Kind::tuple, std::make_shared<List>(std::move(items)), depth};
 }
 
 Value Value::markup(std::string text) {
@@ -214,7 +205,8 @@ Value Value::name_space(std::shared_ptr<Dict> items) {
 }
 
 Value Value::callable(Callable what) {
-  return {Kind::callable, std::make_shared<Callable>(std::move(what))};
+  const std::size_t depth = what.depth;
+  return {Kind::callable, std::make_shared<Callable>(std::move(what)), depth};
 }
 
 Value Value::loop(std::shared_ptr<LoopState> state) {
@@ -222,8 +214,8 @@ Value Value::loop(std::shared_ptr<LoopState> state) {
 }
 
 Value Value::generator(std::function<Result<List>()> make, std::size_t depth) {
-  return {Kind::generator,
-          std::make_shared<Generator>(Generator{.make = std::move(make), .depth = depth + 1})};
+  return {
+      Kind::generator, std::make_shared<Generator>(Generator{.make = std::move(make)}), depth + 1};
 }
 
 std::string_view Value::type_name() const noexcept {
@@ -231,11 +223,11 @@ std::string_view Value::type_name() const noexcept {
 }
 
 const List& Value::items() const noexcept {
-  return as<Elements>().items;
+  return as<List>();
 }
 
 const Dict& Value::dict() const noexcept {
-  return as<Mapped>().items;
+  return as<Dict>();
 }
 
 Dict& Value::name_space() const noexcept {
@@ -246,7 +238,11 @@ const Callable& Value::callable() const noexcept {
   return as<Callable>();
 }
 
-std::shared_ptr<LoopState> Value::loop() const noexcept {
+const LoopState& Value::loop() const noexcept {
+  return as<LoopState>();
+}
+
+std::shared_ptr<LoopState> Value::shared_loop() const noexcept {
   return std::static_pointer_cast<LoopState>(object_);
 }
 
@@ -281,41 +277,18 @@ bool Value::truth() const {
   return true;
 }
 
-std::size_t Value::depth() const {
-  switch (kind()) {
-    case Kind::list:
-    case Kind::tuple: return as<Elements>().depth;
-    case Kind::dict: return as<Mapped>().depth;
-    case Kind::callable: return callable().depth;
-    case Kind::generator: return as<Generator>().depth;
-    default: return 1;
-  }
-}
-
 std::size_t Dict::place_of(const Value& key) const {
-  if (key.is_string()) return place_of(std::string_view(key.text()));
-  const auto found =
-      std::ranges::find_if(entries_, [&](const Entry& entry) { return equal(entry.first, key); });
-  return static_cast<std::size_t>(found - entries_.begin());
-}
-
-std::size_t Dict::place_of(std::string_view key) const {
-  if (!places_.empty()) {
-    const auto place = places_.find(std::string(key));
+  if (!places_.empty() && key.is_string()) {
+    const auto place = places_.find(key.text());
     return place == places_.end() ? entries_.size() : place->second;
   }
   const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return entry.first.is_string() && entry.first.text() == key;
+    return key.is_string() ? entry.first.is_same_text(key) : equal(entry.first, key);
   });
   return static_cast<std::size_t>(found - entries_.begin());
 }
 
 const Value* Dict::find(const Value& key) const {
-  const std::size_t place = place_of(key);
-  return place == entries_.size() ? nullptr : &entries_[place].second;
-}
-
-const Value* Dict::member(std::string_view key) const {
   const std::size_t place = place_of(key);
   return place == entries_.size() ? nullptr : &entries_[place].second;
 }
@@ -363,7 +336,7 @@ bool equal(const Value& a, const Value& b) {
   switch (a.kind()) {
     case Kind::undefined:
     case Kind::none: return true;
-    case Kind::string: return a.text() == b.text();
+    case Kind::string: return a.is_same_text(b);
     case Kind::list:
     case Kind::tuple: return equal_items(a.items(), b.items());
     case Kind::dict: return equal_dicts(a.dict(), b.dict());

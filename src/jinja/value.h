@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -50,7 +51,9 @@ class Value {
   Value(std::int64_t value) noexcept : kind_(Kind::integer), scalar_{.integer = value} {}
   Value(double value) noexcept : kind_(Kind::real), scalar_{.real = value} {}
   Value(std::string text)
-      : kind_(Kind::string), object_(std::make_shared<std::string>(std::move(text))) {}
+      : kind_(Kind::string),
+        scalar_{.integer = mark_of(text)},
+        object_(std::make_shared<std::string>(std::move(text))) {}
   Value(std::string_view text) : Value(std::string(text)) {}
   Value(const char* text) : Value(std::string(text)) {}
   Value(List items);
@@ -102,23 +105,40 @@ class Value {
   [[nodiscard]] const Dict& dict() const noexcept;
   [[nodiscard]] Dict& name_space() const noexcept;
   [[nodiscard]] const Callable& callable() const noexcept;
-  [[nodiscard]] std::shared_ptr<LoopState> loop() const noexcept;
+  [[nodiscard]] const LoopState& loop() const noexcept;
+  [[nodiscard]] std::shared_ptr<LoopState> shared_loop() const noexcept;
   /// The elements of a generator; none the second time.
   [[nodiscard]] Result<List> generate() const;
   /// Whether both are the same object.
   [[nodiscard]] bool is_same(const Value& other) const;
+  /// Whether both are strings of the same text.
+  [[nodiscard]] bool is_same_text(const Value& other) const noexcept {
+    return is_string() && other.is_string() && scalar_.integer == other.scalar_.integer &&
+           (is_whole(scalar_.integer) || text() == other.text());
+  }
 
   [[nodiscard]] bool truth() const;
   /// How deep what it holds is nested. Namespaces end it: only they can hold themselves.
-  [[nodiscard]] std::size_t depth() const;
+  [[nodiscard]] std::size_t depth() const noexcept { return depth_; }
 
  private:
-  struct Elements;
-  struct Mapped;
   struct Generator;
 
-  Value(Kind kind, std::shared_ptr<void> object) noexcept
-      : kind_(kind), object_(std::move(object)) {}
+  /// The size of a text and its first bytes: most comparisons end with these, which need not be
+  /// fetched from elsewhere.
+  static std::int64_t mark_of(std::string_view text) noexcept {
+    std::uint64_t mark = std::min<std::size_t>(text.size(), 0xff);
+    for (std::size_t i = 0; i < std::min<std::size_t>(text.size(), kWholeText); ++i) {
+      mark |= std::uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i + 1));
+    }
+    return static_cast<std::int64_t>(mark);
+  }
+  /// Whether the mark holds all of its text.
+  static bool is_whole(std::int64_t mark) noexcept { return (mark & 0xff) <= kWholeText; }
+  static constexpr std::int64_t kWholeText = 7;
+
+  Value(Kind kind, std::shared_ptr<void> object, std::size_t depth = 1) noexcept
+      : kind_(kind), depth_(static_cast<std::uint32_t>(depth)), object_(std::move(object)) {}
 
   template <typename T>
   [[nodiscard]] T& as() const noexcept {
@@ -127,10 +147,11 @@ class Value {
 
   Kind kind_ = Kind::none;
   bool is_safe_ = false;
+  std::uint32_t depth_ = 1;
   union {
     std::int64_t integer = 0;
     double real;
-  } scalar_;                           // of booleans and numbers
+  } scalar_;                           // of booleans and numbers; the mark of a string
   std::shared_ptr<void> object_ = {};  // of all others; what it is, `kind_` says
 };
 
@@ -142,7 +163,7 @@ class Dict {
   using Entry = std::pair<Value, Value>;
 
   [[nodiscard]] const Value* find(const Value& key) const;
-  [[nodiscard]] const Value* member(std::string_view key) const;
+  [[nodiscard]] const Value* member(std::string_view key) const { return find(Value(key)); }
   void set(Value key, Value value);
 
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
@@ -153,7 +174,6 @@ class Dict {
  private:
   /// As many as there are where there is none.
   [[nodiscard]] std::size_t place_of(const Value& key) const;
-  [[nodiscard]] std::size_t place_of(std::string_view key) const;
 
   std::vector<Entry> entries_;
   std::unordered_map<std::string, std::size_t> places_;  // of the keys that are strings, if many

@@ -51,6 +51,13 @@ TEMPLATES = """
 {% set ns = namespace(total=0, seen=[]) %}{% for i in items %}{% set ns.total = ns.total + i %}{% set ns.seen = ns.seen + [i] %}{% endfor %}{{ ns.total }} {{ ns.seen }}
 {% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (c, d) = [3, 4] %}{{ c }}{{ d }}{% set t %}block {{ name }}{% endset %}{{ t }}{% set u | upper | replace('B', 'x') %}block{% endset %}{{ u }}
 {% macro hi(who, mark='!', n=2) %}Hi {{ who }}{{ mark * n }}{% endmacro %}{{ hi('a') }} {{ hi('b', '?') }} {{ hi(who='c', n=1) }} {{ hi() }}
+{% macro m(x) %}[{{ 'm' + x + 'n' }}{{ x ~ '!' }}]{% endmacro %}{{ 'a' + m('b' + m('c')) + 'd' + m('e') }}{% set y = 'p' + m('q' + m('r')) + 's' %}{{ y }}{{ y + m(y) }}
+{{ 'a' + (html | safe) + '<' }}|{{ ('<' | safe) + '<' + '>' }}|{{ 'x' + 'y' + nothing | string }}|{{ [1] + [2] + [3] }}|{{ 1 + 2 + x }}
+{{ 'a' + 'b' + n }}
+{{ 'a' + person.missing + 'b' }}
+{{ 'abcdefgh' == 'abcdefgi' }}{{ 'abcdefg' == 'abcdefg' }}{{ {'abcdefgh': 1, 'abcdefgi': 2}['abcdefgi'] }}{{ {'': 1}[''] }}{{ 'abcdefgh' == ('abcdefgh' | safe) }}
+{{ person.missing is defined }}{{ person['missing'] is defined }}{{ person.items is defined }}{{ person['items'] }}{{ person.missing or 'none' }}{{ (person.missing and 1) is undefined }}
+{{ person.missing.deeper }}
 {% macro all(a) %}{{ a }} {{ varargs }} {{ kwargs }}{% endmacro %}{{ all(1, 2, 3, k='v') }} {{ all(1) }}
 {% macro box(title) %}[{{ title }}: {{ caller('in') }}]{% endmacro %}{% call(x) box('T') %}body {{ x }} {{ name }}{% endcall %}
 {% macro fact(k) %}{% if k < 2 %}1{% else %}{{ k * (fact(k - 1) | int) }}{% endif %}{% endmacro %}{{ fact(10) }}
