@@ -76,9 +76,10 @@ int main(int argc, char** argv) {
   //! [data]
   const auto row = tinker::parse_data_row(
       R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]})");
-  const auto data = tinker::to_data(row.value(), renderer, {.datum = {.max_length = 4096}}).value();
-  tinker::DataStatistics statistics;
-  for (const auto& datum : data) statistics.add(datum);
-  std::cout << statistics.trained << " of " << statistics.tokens << " tokens are trained\n";
+  tinker::DataStatistics found;
+  const tinker::RenderOptions options = {.datum = {.max_length = 4096, .statistics = &found}};
+  const auto data = tinker::to_data(row.value(), renderer, options).value();
+  std::cout << found.trained << " of " << found.tokens << " tokens are trained, " << found.truncated
+            << " of " << data.size() << " data are truncated\n";
   //! [data]
 }

@@ -23,11 +23,15 @@ enum class WeightReduction {
   none,  ///< They stay 0 and 1, so that each token counts the same.
 };
 
+struct DataStatistics;
+
 struct DatumOptions {
   /// Longer examples lose their end: text token by token, images as a whole. Counted before the
   /// shift, so the datum's input has one token less.
   std::optional<std::size_t> max_length = {};
   WeightReduction reduction = WeightReduction::mean;
+  /// Where there is one, each datum that is made is added to it, and whether it lost its end.
+  DataStatistics* statistics = nullptr;
 };
 
 /// An example as `LossFn::cross_entropy` wants it: inputs are all tokens but the last, targets all
@@ -151,7 +155,9 @@ struct DataStatistics {
   std::uint64_t trained = 0;  ///< Targets whose weight is not 0.
   std::size_t longest = 0;
   std::size_t untrained = 0;  ///< Data without any weight: nothing is learnt from them.
+  std::size_t truncated = 0;  ///< By `DatumOptions::max_length`.
 
+  /// Counts all but `truncated`: of what is made, `DatumOptions::statistics` tells that, too.
   void add(const Datum& datum);
 };
 

@@ -33,19 +33,31 @@ bool is_last_mode(TrainOnWhat mode) {
   return mode == TrainOnWhat::last_assistant_message || mode == TrainOnWhat::last_assistant_turn;
 }
 
-/// Where message `index` of a conversation stands; behind the last one stands what is to come.
-MessagePlace place_of(const PreparedMessages& conversation,
-                      std::size_t index,
-                      std::size_t turn_start) {
-  const auto& messages = conversation.messages;
-  return {.index = index,
-          .is_last = index + 1 >= messages.size(),
-          .previous = index > 0 ? &messages[index - 1] : nullptr,
-          .next = index + 1 < messages.size() ? &messages[index + 1] : nullptr,
-          .last_user = last_user_of(messages),
-          .is_in_last_turn = index >= turn_start,
-          .keeps_thinking_from = conversation.keeps_thinking_from};
-}
+/// Where the messages of a conversation stand.
+class Places {
+ public:
+  Places(const PreparedMessages& conversation, std::size_t turn_start)
+      : conversation_(conversation),
+        turn_start_(turn_start),
+        last_user_(last_user_of(conversation.messages)) {}
+
+  /// Behind the last message stands what is to come.
+  [[nodiscard]] MessagePlace of(std::size_t index) const {
+    const auto& messages = conversation_.messages;
+    return {.index = index,
+            .is_last = index + 1 >= messages.size(),
+            .previous = index > 0 ? &messages[index - 1] : nullptr,
+            .next = index + 1 < messages.size() ? &messages[index + 1] : nullptr,
+            .last_user = last_user_,
+            .is_in_last_turn = index >= turn_start_,
+            .keeps_thinking_from = conversation_.keeps_thinking_from};
+  }
+
+ private:
+  const PreparedMessages& conversation_;
+  std::size_t turn_start_;
+  std::optional<std::size_t> last_user_;
+};
 
 /// Chunks with a weight each, as one input: neighbouring texts become one chunk.
 class Assembly {
@@ -147,15 +159,15 @@ Result<ModelInput> ChatFormat::prompt(const PreparedMessages& conversation,
                                       const std::string& role,
                                       const std::string& prefill) const {
   const auto& messages = conversation.messages;
-  const std::size_t start = turn_start(messages);
+  const Places places(conversation, turn_start(messages));
   Assembly out;
   TINKER_TRY(out.add(begin(), 0));
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    TINKER_TRY(const auto rendered, render(messages[i], place_of(conversation, i, start)));
+    TINKER_TRY(const auto rendered, render(messages[i], places.of(i)));
     TINKER_TRY(out.add(rendered.header, 0));
     TINKER_TRY(out.add(rendered.output, 0));
   }
-  auto place = place_of(conversation, messages.size(), start);
+  auto place = places.of(messages.size());
   place.is_in_last_turn = true;
   TINKER_TRY(const auto end, suffix(role, place));
   TINKER_TRY(out.add(end, 0));
@@ -170,10 +182,11 @@ Result<SupervisedExample> ChatFormat::supervised(const PreparedMessages& convers
   TINKER_TRY(render::check_trainable(messages, mode));
   const std::span all(messages);
   const std::size_t start = turn_start(all.first(all.empty() ? 0 : all.size() - 1));
+  const Places places(conversation, start);
   Assembly out;
   TINKER_TRY(out.add(begin(), 0));
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    TINKER_TRY(const auto rendered, render(messages[i], place_of(conversation, i, start)));
+    TINKER_TRY(const auto rendered, render(messages[i], places.of(i)));
     const float weight = render::is_trained(messages, i, start, mode) ? 1.0F : 0.0F;
     TINKER_TRY(out.add(rendered.header, mode == TrainOnWhat::all_tokens ? 1.0F : 0.0F));
     TINKER_TRY(out.add(rendered.output, weight));

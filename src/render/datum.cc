@@ -138,9 +138,14 @@ Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options) {
       for (float& weight : weights) weight /= sum;
     }
   }
-  return Datum{
+  Datum out = {
       .model_input = std::move(input),
       .loss_fn_inputs = {{"target_tokens", std::move(targets)}, {"weights", std::move(weights)}}};
+  if (options.statistics) {
+    options.statistics->add(out);
+    options.statistics->truncated += length > options.max_length.value_or(length) ? 1 : 0;
+  }
+  return out;
 }
 
 void DataStatistics::add(const Datum& datum) {

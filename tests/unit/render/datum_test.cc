@@ -180,6 +180,20 @@ TEST(DataStatistics, CountsWhatDataHave) {
   EXPECT_EQ(found.untrained, 2U);
 }
 
+TEST(DataStatistics, CountsWhatIsMadeAndWhatLostItsEnd) {
+  DataStatistics found;
+  const DatumOptions options = {.max_length = 3, .statistics = &found};
+
+  EXPECT_THAT(to_datum(text_example({1, 2, 3, 4}, {0, 0, 1, 1}), options), IsOk());
+  EXPECT_THAT(to_datum(text_example({1, 2, 3}, {0, 1, 1}), options), IsOk());
+  EXPECT_THAT(to_datum(text_example({1}, {1}), options), is_refused("has 1"));
+
+  EXPECT_EQ(found.data, 2U);
+  EXPECT_EQ(found.truncated, 1U);
+  EXPECT_EQ(found.tokens, 4U);
+  EXPECT_EQ(found.trained, 3U);
+}
+
 /// A datum of `length` inputs, the first of which is `first`.
 Datum datum_of(std::size_t length, std::int32_t first) {
   Tokens tokens(length + 1);
