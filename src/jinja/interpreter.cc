@@ -1,6 +1,7 @@
 #include "jinja/interpreter.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/strings.h"
 #include "jinja/builtins.h"
@@ -11,6 +12,14 @@ namespace {
 
 /// How deep statements, expressions and macros may call each other.
 constexpr int kMaxDepth = 1000;
+
+/// And how much of the stack they may take, in bytes: a sanitizer's frames are large.
+constexpr std::ptrdiff_t kMaxStack = std::ptrdiff_t{4} << 20U;
+
+/// Where the stack is.
+std::intptr_t stack_place() {
+  return reinterpret_cast<std::intptr_t>(__builtin_frame_address(0));
+}
 
 /// How deep the value of a name may be nested: comparing and printing recurse.
 constexpr std::size_t kMaxValueDepth = 500;
@@ -46,6 +55,7 @@ class Interpreter::ScopeGuard {
 Interpreter::Interpreter(const Syntax& syntax, const Dict& variables, const RenderOptions& options)
     : syntax_(syntax),
       options_(options),
+      stack_begin_(stack_place()),
       loop_name_(syntax.find("loop").value_or(kNoName)),
       caller_name_(syntax.find("caller").value_or(kNoName)) {
   given_.reserve(syntax.names.size());
@@ -158,7 +168,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
     return Flow::on;
   }
   if (!take_step()) return too_many_steps(statement.position);
-  if (depth_ >= kMaxDepth) {
+  if (depth_ >= kMaxDepth || std::abs(stack_place() - stack_begin_) > kMaxStack) {
     return located(statement.position, template_error("macros call each other without end"));
   }
   ++depth_;

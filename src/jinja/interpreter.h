@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -128,6 +129,7 @@ class Interpreter {
 
   const Syntax& syntax_;
   const RenderOptions& options_;
+  std::intptr_t stack_begin_;  // where the stack was
   // By the names of the template: the variables; what is undefined; null for what all templates
   // have.
   std::vector<const Value*> given_;
