@@ -70,10 +70,10 @@ class Options {
 
 // ---- text ---------------------------------------------------------------------------------------
 
-template <std::string (*how)(std::string_view)>
+template <std::string (*kHow)(std::string_view)>
 Result<Value> convert(Interpreter&, const Value& subject, Arguments arguments) {
   TINKER_TRY(arguments.expect_no_more("filter", 0));
-  return text_value(how(to_text(subject)), subject.is_markup());
+  return text_value(kHow(to_text(subject)), subject.is_markup());
 }
 
 Result<Value> trim_filter(Interpreter&, const Value& subject, Arguments arguments) {
@@ -468,9 +468,9 @@ Result<Value> dict_sort_filter(Interpreter&, const Value& subject, Arguments arg
   return Value(std::move(out));
 }
 
-template <bool is_max>
+template <bool kIsMax>
 Result<Value> extreme_filter(Interpreter&, const Value& subject, Arguments arguments) {
-  Options options(is_max ? "max" : "min", std::move(arguments));
+  Options options(kIsMax ? "max" : "min", std::move(arguments));
   const bool keeps_case = options.flag(0, "case_sensitive", false);
   const auto attribute = options.value(1, "attribute");
   TINKER_TRY(options.done());
@@ -480,7 +480,7 @@ Result<Value> extreme_filter(Interpreter&, const Value& subject, Arguments argum
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
     TINKER_TRY(const bool is_better,
-               is_max ? less(keys[best], keys[i]) : less(keys[i], keys[best]));
+               kIsMax ? less(keys[best], keys[i]) : less(keys[i], keys[best]));
     if (is_better) best = i;
   }
   return std::move(items[best]);
@@ -648,11 +648,11 @@ Result<Value> map_filter(Interpreter& interpreter, const Value& subject, Argumen
       subject.depth());
 }
 
-template <bool by_attribute, bool keeps>
+template <bool kByAttribute, bool kKeeps>
 Result<Value> choose_filter(Interpreter& interpreter, const Value& subject, Arguments arguments) {
   auto& given = arguments.positional;
   Value attribute;
-  if (by_attribute) {
+  if (kByAttribute) {
     if (given.empty()) return template_error("selectattr: expected the name of an attribute");
     attribute = std::move(given.front());
     given.erase(given.begin());
@@ -668,14 +668,14 @@ Result<Value> choose_filter(Interpreter& interpreter, const Value& subject, Argu
         List out;
         for (Value& one : items) {
           Value tested = one;
-          if (by_attribute) {
+          if (kByAttribute) {
             TINKER_TRY(tested, follow(one, attribute));
           }
           bool holds = tested.truth();
           if (!name.empty()) {
             TINKER_TRY(holds, interpreter.test(name, tested, arguments));
           }
-          if (holds == keeps) out.push_back(std::move(one));
+          if (holds == kKeeps) out.push_back(std::move(one));
         }
         return out;
       },
@@ -721,53 +721,53 @@ struct Entry {
 };
 
 constexpr std::array kFilters = {
-    Entry{"abs", abs_filter},
-    Entry{"attr", attr_filter},
-    Entry{"batch", batch_filter},
-    Entry{"capitalize", convert<capitalized>},
-    Entry{"center", center_filter},
-    Entry{"count", length_filter},
-    Entry{"d", default_filter},
-    Entry{"default", default_filter},
-    Entry{"dictsort", dict_sort_filter},
-    Entry{"e", escape_filter},
-    Entry{"escape", escape_filter},
-    Entry{"first", first_filter},
-    Entry{"float", float_filter},
-    Entry{"forceescape", force_escape_filter},
-    Entry{"format", format_filter},
-    Entry{"groupby", group_by_filter},
-    Entry{"indent", indent_filter},
-    Entry{"int", int_filter},
-    Entry{"items", items_filter},
-    Entry{"join", join_filter},
-    Entry{"last", last_filter},
-    Entry{"length", length_filter},
-    Entry{"list", list_filter},
-    Entry{"lower", convert<to_lower>},
-    Entry{"map", map_filter},
-    Entry{"max", extreme_filter<true>},
-    Entry{"min", extreme_filter<false>},
-    Entry{"reject", choose_filter<false, false>},
-    Entry{"rejectattr", choose_filter<true, false>},
-    Entry{"replace", replace_filter},
-    Entry{"reverse", reverse_filter},
-    Entry{"round", round_filter},
-    Entry{"safe", safe_filter},
-    Entry{"select", choose_filter<false, true>},
-    Entry{"selectattr", choose_filter<true, true>},
-    Entry{"slice", slice_filter},
-    Entry{"sort", sort_filter},
-    Entry{"string", string_filter},
-    Entry{"sum", sum_filter},
-    Entry{"title", title_filter},
-    Entry{"tojson", json_filter},
-    Entry{"trim", trim_filter},
-    Entry{"truncate", truncate_filter},
-    Entry{"unique", unique_filter},
-    Entry{"upper", convert<to_upper>},
-    Entry{"urlencode", url_encode_filter},
-    Entry{"wordcount", word_count_filter},
+    Entry{.name = "abs", .call = abs_filter},
+    Entry{.name = "attr", .call = attr_filter},
+    Entry{.name = "batch", .call = batch_filter},
+    Entry{.name = "capitalize", .call = convert<capitalized>},
+    Entry{.name = "center", .call = center_filter},
+    Entry{.name = "count", .call = length_filter},
+    Entry{.name = "d", .call = default_filter},
+    Entry{.name = "default", .call = default_filter},
+    Entry{.name = "dictsort", .call = dict_sort_filter},
+    Entry{.name = "e", .call = escape_filter},
+    Entry{.name = "escape", .call = escape_filter},
+    Entry{.name = "first", .call = first_filter},
+    Entry{.name = "float", .call = float_filter},
+    Entry{.name = "forceescape", .call = force_escape_filter},
+    Entry{.name = "format", .call = format_filter},
+    Entry{.name = "groupby", .call = group_by_filter},
+    Entry{.name = "indent", .call = indent_filter},
+    Entry{.name = "int", .call = int_filter},
+    Entry{.name = "items", .call = items_filter},
+    Entry{.name = "join", .call = join_filter},
+    Entry{.name = "last", .call = last_filter},
+    Entry{.name = "length", .call = length_filter},
+    Entry{.name = "list", .call = list_filter},
+    Entry{.name = "lower", .call = convert<to_lower>},
+    Entry{.name = "map", .call = map_filter},
+    Entry{.name = "max", .call = extreme_filter<true>},
+    Entry{.name = "min", .call = extreme_filter<false>},
+    Entry{.name = "reject", .call = choose_filter<false, false>},
+    Entry{.name = "rejectattr", .call = choose_filter<true, false>},
+    Entry{.name = "replace", .call = replace_filter},
+    Entry{.name = "reverse", .call = reverse_filter},
+    Entry{.name = "round", .call = round_filter},
+    Entry{.name = "safe", .call = safe_filter},
+    Entry{.name = "select", .call = choose_filter<false, true>},
+    Entry{.name = "selectattr", .call = choose_filter<true, true>},
+    Entry{.name = "slice", .call = slice_filter},
+    Entry{.name = "sort", .call = sort_filter},
+    Entry{.name = "string", .call = string_filter},
+    Entry{.name = "sum", .call = sum_filter},
+    Entry{.name = "title", .call = title_filter},
+    Entry{.name = "tojson", .call = json_filter},
+    Entry{.name = "trim", .call = trim_filter},
+    Entry{.name = "truncate", .call = truncate_filter},
+    Entry{.name = "unique", .call = unique_filter},
+    Entry{.name = "upper", .call = convert<to_upper>},
+    Entry{.name = "urlencode", .call = url_encode_filter},
+    Entry{.name = "wordcount", .call = word_count_filter},
 };
 
 }  // namespace

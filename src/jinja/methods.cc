@@ -134,7 +134,7 @@ Value list_of(const Value& like, const std::vector<std::string_view>& pieces) {
   List out;
   out.reserve(pieces.size());
   for (const auto piece : pieces) out.push_back(Value::text_like(like, std::string(piece)));
-  return Value(std::move(out));
+  return {std::move(out)};
 }
 
 Result<Value> split(const Value& self, Taker take, bool right) {
@@ -410,58 +410,77 @@ struct Entry {
 };
 
 constexpr std::array kStringMethods = {
-    Entry{"capitalize", [](const Value& s, Taker t) { return convert(s, t, capitalized); }},
-    Entry{"center", [](const Value& s, Taker t) { return pad(s, t, Side::both); }},
-    Entry{"count", count},
-    Entry{"endswith", [](const Value& s, Taker t) { return has_end(s, t, false); }},
-    Entry{"find", [](const Value& s, Taker t) { return find(s, t, false, false); }},
-    Entry{"index", [](const Value& s, Taker t) { return find(s, t, false, true); }},
-    Entry{"isalnum",
-          [](const Value& s, Taker t) {
-            return all_are(s, t, [](char32_t c) { return is_letter(c) || is_digit(c); });
-          }},
-    Entry{"isalpha", [](const Value& s, Taker t) { return all_are(s, t, is_letter); }},
-    Entry{"isdecimal", [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
-    Entry{"isdigit", [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
-    Entry{"islower", [](const Value& s, Taker t) { return has_case(s, t, to_lower); }},
-    Entry{"isnumeric", [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
-    Entry{"isspace", [](const Value& s, Taker t) { return all_are(s, t, is_space); }},
-    Entry{"isupper", [](const Value& s, Taker t) { return has_case(s, t, to_upper); }},
-    Entry{"join", join_method},
-    Entry{"ljust", [](const Value& s, Taker t) { return pad(s, t, Side::right); }},
-    Entry{"lower", [](const Value& s, Taker t) { return convert(s, t, to_lower); }},
-    Entry{"lstrip", [](const Value& s, Taker t) { return strip(s, t, true, false); }},
-    Entry{"partition", [](const Value& s, Taker t) { return partition(s, t, false); }},
-    Entry{"removeprefix", [](const Value& s, Taker t) { return without(s, t, true); }},
-    Entry{"removesuffix", [](const Value& s, Taker t) { return without(s, t, false); }},
-    Entry{"replace", replace},
-    Entry{"rfind", [](const Value& s, Taker t) { return find(s, t, true, false); }},
-    Entry{"rindex", [](const Value& s, Taker t) { return find(s, t, true, true); }},
-    Entry{"rjust", [](const Value& s, Taker t) { return pad(s, t, Side::left); }},
-    Entry{"rpartition", [](const Value& s, Taker t) { return partition(s, t, true); }},
-    Entry{"rsplit", [](const Value& s, Taker t) { return split(s, t, true); }},
-    Entry{"rstrip", [](const Value& s, Taker t) { return strip(s, t, false, true); }},
-    Entry{"split", [](const Value& s, Taker t) { return split(s, t, false); }},
-    Entry{"splitlines", split_lines},
-    Entry{"startswith", [](const Value& s, Taker t) { return has_end(s, t, true); }},
-    Entry{"strip", [](const Value& s, Taker t) { return strip(s, t, true, true); }},
-    Entry{"title", [](const Value& s, Taker t) { return convert(s, t, titled); }},
-    Entry{"upper", [](const Value& s, Taker t) { return convert(s, t, to_upper); }},
-    Entry{"zfill", zero_fill},
+    Entry{.name = "capitalize",
+          .call = [](const Value& s, Taker t) { return convert(s, t, capitalized); }},
+    Entry{.name = "center", .call = [](const Value& s, Taker t) { return pad(s, t, Side::both); }},
+    Entry{.name = "count", .call = count},
+    Entry{.name = "endswith", .call = [](const Value& s, Taker t) { return has_end(s, t, false); }},
+    Entry{.name = "find", .call = [](const Value& s, Taker t) { return find(s, t, false, false); }},
+    Entry{.name = "index", .call = [](const Value& s, Taker t) { return find(s, t, false, true); }},
+    Entry{.name = "isalnum",
+          .call =
+              [](const Value& s, Taker t) {
+                return all_are(s, t, [](char32_t c) { return is_letter(c) || is_digit(c); });
+              }},
+    Entry{.name = "isalpha",
+          .call = [](const Value& s, Taker t) { return all_are(s, t, is_letter); }},
+    Entry{.name = "isdecimal",
+          .call = [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
+    Entry{.name = "isdigit",
+          .call = [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
+    Entry{.name = "islower",
+          .call = [](const Value& s, Taker t) { return has_case(s, t, to_lower); }},
+    Entry{.name = "isnumeric",
+          .call = [](const Value& s, Taker t) { return all_are(s, t, is_digit); }},
+    Entry{.name = "isspace",
+          .call = [](const Value& s, Taker t) { return all_are(s, t, is_space); }},
+    Entry{.name = "isupper",
+          .call = [](const Value& s, Taker t) { return has_case(s, t, to_upper); }},
+    Entry{.name = "join", .call = join_method},
+    Entry{.name = "ljust", .call = [](const Value& s, Taker t) { return pad(s, t, Side::right); }},
+    Entry{.name = "lower", .call = [](const Value& s, Taker t) { return convert(s, t, to_lower); }},
+    Entry{.name = "lstrip",
+          .call = [](const Value& s, Taker t) { return strip(s, t, true, false); }},
+    Entry{.name = "partition",
+          .call = [](const Value& s, Taker t) { return partition(s, t, false); }},
+    Entry{.name = "removeprefix",
+          .call = [](const Value& s, Taker t) { return without(s, t, true); }},
+    Entry{.name = "removesuffix",
+          .call = [](const Value& s, Taker t) { return without(s, t, false); }},
+    Entry{.name = "replace", .call = replace},
+    Entry{.name = "rfind", .call = [](const Value& s, Taker t) { return find(s, t, true, false); }},
+    Entry{.name = "rindex", .call = [](const Value& s, Taker t) { return find(s, t, true, true); }},
+    Entry{.name = "rjust", .call = [](const Value& s, Taker t) { return pad(s, t, Side::left); }},
+    Entry{.name = "rpartition",
+          .call = [](const Value& s, Taker t) { return partition(s, t, true); }},
+    Entry{.name = "rsplit", .call = [](const Value& s, Taker t) { return split(s, t, true); }},
+    Entry{.name = "rstrip",
+          .call = [](const Value& s, Taker t) { return strip(s, t, false, true); }},
+    Entry{.name = "split", .call = [](const Value& s, Taker t) { return split(s, t, false); }},
+    Entry{.name = "splitlines", .call = split_lines},
+    Entry{.name = "startswith",
+          .call = [](const Value& s, Taker t) { return has_end(s, t, true); }},
+    Entry{.name = "strip", .call = [](const Value& s, Taker t) { return strip(s, t, true, true); }},
+    Entry{.name = "title", .call = [](const Value& s, Taker t) { return convert(s, t, titled); }},
+    Entry{.name = "upper", .call = [](const Value& s, Taker t) { return convert(s, t, to_upper); }},
+    Entry{.name = "zfill", .call = zero_fill},
 };
 
 constexpr std::array kListMethods = {
-    Entry{"copy", copy},
-    Entry{"count", count_of},
-    Entry{"index", index_of},
+    Entry{.name = "copy", .call = copy},
+    Entry{.name = "count", .call = count_of},
+    Entry{.name = "index", .call = index_of},
 };
 
 constexpr std::array kDictMethods = {
-    Entry{"copy", copy},
-    Entry{"get", get},
-    Entry{"items", [](const Value& s, Taker t) { return parts_of(s, t, Parts::both); }},
-    Entry{"keys", [](const Value& s, Taker t) { return parts_of(s, t, Parts::keys); }},
-    Entry{"values", [](const Value& s, Taker t) { return parts_of(s, t, Parts::values); }},
+    Entry{.name = "copy", .call = copy},
+    Entry{.name = "get", .call = get},
+    Entry{.name = "items",
+          .call = [](const Value& s, Taker t) { return parts_of(s, t, Parts::both); }},
+    Entry{.name = "keys",
+          .call = [](const Value& s, Taker t) { return parts_of(s, t, Parts::keys); }},
+    Entry{.name = "values",
+          .call = [](const Value& s, Taker t) { return parts_of(s, t, Parts::values); }},
 };
 
 constexpr std::array<std::string_view, 8> kListChanges = {
@@ -469,8 +488,8 @@ constexpr std::array<std::string_view, 8> kListChanges = {
 constexpr std::array<std::string_view, 5> kDictChanges = {
     "clear", "pop", "popitem", "setdefault", "update"};
 
-template <std::size_t count>
-Method find_in(const std::array<Entry, count>& entries, std::string_view name) {
+template <std::size_t kCount>
+Method find_in(const std::array<Entry, kCount>& entries, std::string_view name) {
   const auto found = std::ranges::find(entries, name, &Entry::name);
   return found == entries.end() ? nullptr : found->call;
 }

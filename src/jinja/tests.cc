@@ -11,10 +11,10 @@ namespace {
 
 using Kind = Value::Kind;
 
-template <bool (*holds)(const Value&)>
+template <bool (*kHolds)(const Value&)>
 Result<bool> plain(const Value& subject, Arguments arguments) {
   TINKER_TRY(arguments.expect_no_more("test", 0));
-  return holds(subject);
+  return kHolds(subject);
 }
 
 Result<Value> only(const Arguments& arguments, std::string_view test) {
@@ -92,11 +92,11 @@ Result<std::int64_t> rest_of(const Value& subject, std::int64_t divisor) {
   return divisor == -1 ? 0 : subject.integral() % divisor;
 }
 
-template <bool is_odd>
+template <bool kIsOdd>
 Result<bool> parity(const Value& subject, Arguments arguments) {
   TINKER_TRY(arguments.expect_no_more("test", 0));
   TINKER_TRY(const std::int64_t rest, rest_of(subject, 2));
-  return (rest != 0) == is_odd;
+  return (rest != 0) == kIsOdd;
 }
 
 Result<bool> is_divisible(const Value& subject, Arguments arguments) {
@@ -147,45 +147,45 @@ struct Entry {
 };
 
 constexpr std::array kTests = {
-    Entry{"!=", is_unequal},
-    Entry{"<", is_less},
-    Entry{"<=", is_at_most},
-    Entry{"==", is_equal},
-    Entry{">", is_greater},
-    Entry{">=", is_at_least},
-    Entry{"boolean", plain<is_boolean>},
-    Entry{"callable", plain<is_callable>},
-    Entry{"defined", plain<is_defined>},
-    Entry{"divisibleby", is_divisible},
-    Entry{"eq", is_equal},
-    Entry{"equalto", is_equal},
-    Entry{"escaped", plain<is_escaped>},
-    Entry{"even", parity<false>},
-    Entry{"false", plain<is_false>},
-    Entry{"filter", plain<names_filter>},
-    Entry{"float", plain<is_real>},
-    Entry{"ge", is_at_least},
-    Entry{"greaterthan", is_greater},
-    Entry{"gt", is_greater},
-    Entry{"in", is_in},
-    Entry{"integer", plain<is_integer>},
-    Entry{"iterable", plain<is_iterable>},
-    Entry{"le", is_at_most},
-    Entry{"lessthan", is_less},
-    Entry{"lower", plain<is_lower>},
-    Entry{"lt", is_less},
-    Entry{"mapping", plain<is_mapping>},
-    Entry{"ne", is_unequal},
-    Entry{"none", plain<is_none>},
-    Entry{"number", plain<is_number>},
-    Entry{"odd", parity<true>},
-    Entry{"sameas", is_same_as},
-    Entry{"sequence", plain<is_sequence>},
-    Entry{"string", plain<is_text>},
-    Entry{"test", plain<names_test>},
-    Entry{"true", plain<is_true>},
-    Entry{"undefined", plain<is_not_defined>},
-    Entry{"upper", plain<is_upper>},
+    Entry{.name = "!=", .call = is_unequal},
+    Entry{.name = "<", .call = is_less},
+    Entry{.name = "<=", .call = is_at_most},
+    Entry{.name = "==", .call = is_equal},
+    Entry{.name = ">", .call = is_greater},
+    Entry{.name = ">=", .call = is_at_least},
+    Entry{.name = "boolean", .call = plain<is_boolean>},
+    Entry{.name = "callable", .call = plain<is_callable>},
+    Entry{.name = "defined", .call = plain<is_defined>},
+    Entry{.name = "divisibleby", .call = is_divisible},
+    Entry{.name = "eq", .call = is_equal},
+    Entry{.name = "equalto", .call = is_equal},
+    Entry{.name = "escaped", .call = plain<is_escaped>},
+    Entry{.name = "even", .call = parity<false>},
+    Entry{.name = "false", .call = plain<is_false>},
+    Entry{.name = "filter", .call = plain<names_filter>},
+    Entry{.name = "float", .call = plain<is_real>},
+    Entry{.name = "ge", .call = is_at_least},
+    Entry{.name = "greaterthan", .call = is_greater},
+    Entry{.name = "gt", .call = is_greater},
+    Entry{.name = "in", .call = is_in},
+    Entry{.name = "integer", .call = plain<is_integer>},
+    Entry{.name = "iterable", .call = plain<is_iterable>},
+    Entry{.name = "le", .call = is_at_most},
+    Entry{.name = "lessthan", .call = is_less},
+    Entry{.name = "lower", .call = plain<is_lower>},
+    Entry{.name = "lt", .call = is_less},
+    Entry{.name = "mapping", .call = plain<is_mapping>},
+    Entry{.name = "ne", .call = is_unequal},
+    Entry{.name = "none", .call = plain<is_none>},
+    Entry{.name = "number", .call = plain<is_number>},
+    Entry{.name = "odd", .call = parity<true>},
+    Entry{.name = "sameas", .call = is_same_as},
+    Entry{.name = "sequence", .call = plain<is_sequence>},
+    Entry{.name = "string", .call = plain<is_text>},
+    Entry{.name = "test", .call = plain<names_test>},
+    Entry{.name = "true", .call = plain<is_true>},
+    Entry{.name = "undefined", .call = plain<is_not_defined>},
+    Entry{.name = "upper", .call = plain<is_upper>},
 };
 
 }  // namespace
