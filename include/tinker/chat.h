@@ -69,8 +69,8 @@ struct Message {
   /// The text of all thinking parts.
   [[nodiscard]] std::string thinking() const;
 
-  /// Reads one message in OpenAI's form or in the cookbook's. Members, roles and parts that have no
-  /// place in `Message` are refused by name.
+  /// Reads one message in OpenAI's form or in the cookbook's. Members and parts that have no place
+  /// in `Message` are refused by name. Roles are looked at where a conversation is trained.
   static Result<Message> from_json(const Json& json);
 
   friend bool operator==(const Message&, const Message&) = default;

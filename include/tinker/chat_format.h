@@ -132,6 +132,12 @@ class ChatFormat {
   [[nodiscard]] virtual bool has_extension_property() const { return false; }
   /// Whether its prompts close the reasoning before it began.
   [[nodiscard]] virtual bool disables_thinking() const { return false; }
+  /// Whether the calls of a message are part of what it becomes. Training refuses them otherwise.
+  [[nodiscard]] virtual bool writes_tool_calls() const { return true; }
+  /// Whether training data may have messages of the role. Rendering alone takes any role, as the
+  /// official cookbook does. Default: "system", "developer", "user", "assistant", "tool",
+  /// "ipython", "tool_declare".
+  [[nodiscard]] virtual bool knows_role(std::string_view role) const;
   /// What every conversation begins with.
   [[nodiscard]] virtual std::vector<ModelInputChunk> begin() const { return {}; }
   /// Messages as they are rendered. Doing it twice changes nothing, unless `first_messages` is

@@ -42,7 +42,8 @@ Result<Datum> to_datum(SupervisedExample example, const DatumOptions& options = 
 /// How conversations become data.
 struct RenderOptions {
   DatumOptions datum = {};
-  /// Absent: all messages of the assistant, and of preference pairs the last one.
+  /// Absent: all messages of the assistant, of a completion if there is a prompt, and of preference
+  /// pairs the last one.
   std::optional<TrainOnWhat> train_on = {};
   /// Makes several data of a conversation whose earlier turns the format writes differently once
   /// others follow, so that each is trained as it is sampled. Off, it is one datum, as the
@@ -53,6 +54,7 @@ struct RenderOptions {
 /// A conversation, or a prompt and its completion.
 struct ConversationRow {
   Conversation conversation = {};
+  std::size_t prompt_size = 0;  ///< How many of the messages are a prompt: they are not trained.
   friend bool operator==(const ConversationRow&, const ConversationRow&) = default;
 };
 
@@ -61,6 +63,7 @@ struct PreferenceRow {
   std::vector<Message> prompt = {};
   std::vector<Message> chosen = {};
   std::vector<Message> rejected = {};
+  std::vector<ToolSpec> tools = {};
   friend bool operator==(const PreferenceRow&, const PreferenceRow&) = default;
 };
 
@@ -74,7 +77,8 @@ using DataRow = std::variant<ConversationRow, PreferenceRow, TextRow>;
 
 /// Reads one line of a JSONL file, by its members:
 /// - {"messages": [...], "tools": [...]}: a conversation; tools are optional;
-/// - {"prompt": ..., "completion": ...}: texts of the user and of the assistant, or messages;
+/// - {"prompt": ..., "completion": ...}: texts of the user and of the assistant, or messages, and
+///   tools likewise;
 /// - {"prompt": ..., "chosen": ..., "rejected": ...}: likewise, a preference;
 /// - {"comparison": {"prompt_conversation", "completion_A", "completion_B"}, "label": "A"}: the
 ///   cookbook's form of a preference; of a tie the second one is preferred, as there;
@@ -84,6 +88,7 @@ Result<DataRow> parse_data_row(std::string_view line);
 
 /// The data of a row: of a conversation one or more, of a preference the chosen one and then the
 /// rejected one, with unreduced weights. A conversation in which nobody answers may have none.
+/// Refuses roles that the format does not know, and calls that it would leave out.
 Result<std::vector<Datum>> to_data(const DataRow& row,
                                    const Renderer& renderer,
                                    const RenderOptions& options = {});

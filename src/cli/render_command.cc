@@ -52,18 +52,6 @@ Result<ModelInput> prompt_of(const Conversation& conversation, const Renderer& r
   return renderer.build_generation_prompt(std::move(messages));
 }
 
-/// What training makes of a conversation.
-Result<std::vector<SupervisedExample>> examples_of(const Conversation& conversation,
-                                                   const Renderer& renderer,
-                                                   TrainOnWhat mode) {
-  TINKER_TRY(auto messages, render::with_tools(conversation, renderer));
-  if (render::names_turns(mode)) {
-    return renderer.build_supervised_examples(std::move(messages), mode);
-  }
-  TINKER_TRY(auto example, renderer.build_supervised_example(std::move(messages), mode));
-  return std::vector{std::move(example)};
-}
-
 void print_examples(const Renderer& renderer, const std::vector<SupervisedExample>& examples) {
   for (std::size_t i = 0; i < examples.size(); ++i) {
     if (examples.size() > 1) {
@@ -151,7 +139,7 @@ Result<int> run_render(const RenderCommand& command) {
     }
     return kOk;
   }
-  TINKER_TRY(const auto examples, examples_of(conversation, renderer, mode));
+  TINKER_TRY(const auto examples, render::examples_of(conversation, renderer, mode, true));
   if (command.json) {
     std::cout << examples_json(renderer, examples) << '\n';
   } else {

@@ -42,6 +42,30 @@ Result<Tokenizer> load_tokenizer(const RendererChoice& choice) {
   return hub.tokenizer(std::move(id)).get();
 }
 
+/// What a template has to be told so that it does what the renderer's name says. Templates call the
+/// same by several names, and pass over those that they do not know.
+JsonObject variables_of(std::string_view renderer) {
+  JsonObject out;
+  const auto set_thinking = [&out](bool is_on) {
+    out.emplace_back("enable_thinking", is_on);
+    out.emplace_back("thinking", is_on);
+  };
+  if (renderer.ends_with("_disable_thinking")) {
+    set_thinking(false);
+  } else if (renderer.ends_with("v3_thinking")) {
+    set_thinking(true);
+  } else if (renderer.ends_with("_preserve_thinking")) {
+    out.emplace_back("preserve_thinking", true);
+    out.emplace_back("truncate_history_thinking", false);
+  }
+  constexpr std::string_view kEffort = "_reasoning";
+  if (renderer.ends_with(kEffort)) {
+    renderer.remove_suffix(kEffort.size());
+    out.emplace_back("reasoning_effort", std::string(renderer.substr(renderer.rfind('_') + 1)));
+  }
+  return out;
+}
+
 Result<Renderer> load_template(const RendererChoice& choice, const TemplateOptions& options) {
   if (are_here(choice)) return Renderer::from_folder(choice.tokenizer, options);
   TINKER_TRY(const auto folder, fetch_files(files_of(choice)));
@@ -78,7 +102,9 @@ Result<Renderer> load_renderer(const RendererChoice& choice) {
 }
 
 Result<Renderer> load_template(const RendererChoice& choice, const Renderer& other) {
-  return load_template(choice, {.arguments = other.format().template_arguments()});
+  return load_template(
+      choice,
+      {.arguments = other.format().template_arguments(), .variables = variables_of(other.name())});
 }
 
 }  // namespace tinker::cli

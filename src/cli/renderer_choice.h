@@ -29,7 +29,8 @@ void add_renderer_options(CLI::App& command, RendererChoice& choice);
 
 /// Says on standard error where a model has no renderer and its template is used.
 Result<Renderer> load_renderer(const RendererChoice& choice);
-/// The renderer that the model's own template makes; `other` tells how that template takes calls.
+/// The renderer that the model's own template makes, to compare `other` with it: told to think or
+/// not as that does, and to take calls as it does.
 Result<Renderer> load_template(const RendererChoice& choice, const Renderer& other);
 
 }  // namespace tinker::cli

@@ -126,6 +126,10 @@ std::int32_t ChatFormat::token(std::string_view content) const {
   return *id;
 }
 
+bool ChatFormat::knows_role(std::string_view role) const {
+  return std::ranges::find(render::kRoles, role) != render::kRoles.end();
+}
+
 Result<PreparedMessages> ChatFormat::prepare(std::vector<Message> messages) const {
   return PreparedMessages{.messages = std::move(messages)};
 }
@@ -228,6 +232,7 @@ Result<std::vector<SupervisedExample>> ChatFormat::split(const PreparedMessages&
   const auto& messages = conversation.messages;
   std::size_t begin = 0;
   switch (mode) {
+    case TrainOnWhat::customized: TINKER_TRY(render::check_trained_roles(messages)); break;
     case TrainOnWhat::last_assistant_message:
       begin = messages.empty() ? 0 : messages.size() - 1;
       break;
@@ -244,7 +249,9 @@ Result<std::vector<SupervisedExample>> ChatFormat::split(const PreparedMessages&
   std::vector<SupervisedExample> out;
   for (std::size_t i = begin; i < messages.size(); ++i) {
     if (!is_assistant(messages[i])) continue;
-    TINKER_TRY(const auto part, first_messages(conversation, i + 1));
+    if (mode == TrainOnWhat::customized && !*messages[i].trainable) continue;
+    TINKER_TRY(auto part, first_messages(conversation, i + 1));
+    for (auto& message : part.messages) message.trainable.reset();
     TINKER_TRY(auto example, supervised(part, TrainOnWhat::last_assistant_message));
     out.push_back(std::move(example));
   }

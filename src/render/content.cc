@@ -56,6 +56,12 @@ Error refused_role(const Message& message) {
       base::concat("this format has no place for a message of '", message.role, "' here"));
 }
 
+std::string joined_roles() {
+  std::string out;
+  for (const auto role : kRoles) out += base::concat(out.empty() ? "" : ", ", role);
+  return out;
+}
+
 Result<std::size_t> positions_of(const ModelInputChunk& chunk) {
   constexpr std::int64_t kMost = 1 << 24;
   if (const auto* text = std::get_if<EncodedTextChunk>(&chunk)) return text->tokens.size();

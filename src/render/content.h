@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -21,6 +22,13 @@ std::string_view described(const ContentPart& part);
 /// What a message cannot have in a format.
 Error refused_part(const Message& message, const ContentPart& part);
 Error refused_role(const Message& message);
+
+/// The roles of messages in OpenAI's form and the cookbook's, and Llama's name for results of
+/// tools.
+inline constexpr std::array<std::string_view, 7> kRoles = {
+    "system", "developer", "user", "assistant", "tool", "ipython", "tool_declare"};
+/// "system, developer, …": for messages.
+std::string joined_roles();
 
 /// How many positions of a model's context a chunk takes. Fails where that is unknown, or no number
 /// of tokens that there could be.

@@ -1,11 +1,14 @@
 // Lines of training data, and what becomes of them.
 #include "render/data_row.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/strings.h"
 #include "render/content.h"
 #include "render/train_on.h"
+#include "tinker/chat_format.h"
 #include "tinker/training_data.h"
 #include "wire/json.h"
 
@@ -32,6 +35,15 @@ Result<std::vector<Message>> messages_of(const Json& json,
   return std::move(read->messages);
 }
 
+/// "tools", as a conversation has them.
+Result<std::vector<ToolSpec>> tools_of(const Json& json) {
+  const Json* tools = json.find("tools");
+  if (!tools) return std::vector<ToolSpec>();
+  TINKER_TRY(auto read,
+             Conversation::from_json(Json::Object{{"messages", Json::Array()}, {"tools", *tools}}));
+  return std::move(read.tools);
+}
+
 Result<DataRow> preference(const Json& json,
                            std::string_view prompt,
                            std::string_view chosen,
@@ -40,6 +52,7 @@ Result<DataRow> preference(const Json& json,
   TINKER_TRY(row.prompt, messages_of(json, prompt, "user"));
   TINKER_TRY(row.chosen, messages_of(json, chosen, "assistant"));
   TINKER_TRY(row.rejected, messages_of(json, rejected, "assistant"));
+  TINKER_TRY(row.tools, tools_of(json));
   return DataRow(std::move(row));
 }
 
@@ -71,17 +84,36 @@ std::vector<Message> joined(std::vector<Message> first, const std::vector<Messag
   return first;
 }
 
-Result<std::vector<Datum>> data_of(std::vector<Message> messages,
+/// What rendering alone would pass over, because the official cookbook does.
+Result<void> check_messages(const std::vector<Message>& messages, const Renderer& renderer) {
+  const auto& format = renderer.format();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!format.knows_role(messages[i].role)) {
+      return Error::invalid_argument(concat("messages[",
+                                            i,
+                                            "]: '",
+                                            messages[i].role,
+                                            "' is no role that is known; expected one of ",
+                                            render::joined_roles()));
+    }
+    if (!format.writes_tool_calls() && !render::calls_of(messages[i]).empty()) {
+      return Error::invalid_argument(concat("messages[",
+                                            i,
+                                            "] calls '",
+                                            messages[i].tool_calls->front().name,
+                                            "', but the renderer '",
+                                            renderer.name(),
+                                            "' writes no calls: they would not be trained"));
+    }
+  }
+  return {};
+}
+
+Result<std::vector<Datum>> data_of(const Conversation& conversation,
                                    const Renderer& renderer,
                                    TrainOnWhat mode,
                                    const RenderOptions& options) {
-  std::vector<SupervisedExample> examples;
-  if (options.splits && render::names_turns(mode)) {
-    TINKER_TRY(examples, renderer.build_supervised_examples(std::move(messages), mode));
-  } else {
-    TINKER_TRY(auto example, renderer.build_supervised_example(std::move(messages), mode));
-    examples.push_back(std::move(example));
-  }
+  TINKER_TRY(auto examples, render::examples_of(conversation, renderer, mode, options.splits));
   std::vector<Datum> out;
   out.reserve(examples.size());
   for (auto& example : examples) {
@@ -99,7 +131,8 @@ Result<std::vector<Datum>> data_of(const PreferenceRow& row,
   const auto mode = options.train_on.value_or(TrainOnWhat::last_assistant_message);
   std::vector<Datum> out;
   for (const auto* completion : {&row.chosen, &row.rejected}) {
-    TINKER_TRY(auto data, data_of(joined(row.prompt, *completion), renderer, mode, options));
+    const Conversation whole = {.messages = joined(row.prompt, *completion), .tools = row.tools};
+    TINKER_TRY(auto data, data_of(whole, renderer, mode, options));
     out.push_back(std::move(data.front()));
   }
   return out;
@@ -117,7 +150,39 @@ Result<std::vector<Datum>> data_of(const TextRow& row,
   return std::vector<Datum>{std::move(datum)};
 }
 
+/// What of a row is trained unless the user says it: all that the assistant says behind the prompt.
+Result<TrainOnWhat> mode_of(const ConversationRow& row) {
+  const auto& messages = row.conversation.messages;
+  const auto behind = messages.begin() + static_cast<std::ptrdiff_t>(row.prompt_size);
+  const auto by = [](std::string_view role) {
+    return [role](const Message& message) { return message.role == role; };
+  };
+  if (std::none_of(messages.begin(), behind, by("assistant"))) {
+    return TrainOnWhat::all_assistant_messages;
+  }
+  if (messages.end() - behind == 1) return TrainOnWhat::last_assistant_message;
+  if (std::prev(behind)->role == "user" && std::none_of(behind, messages.end(), by("user"))) {
+    return TrainOnWhat::last_assistant_turn;
+  }
+  return Error::invalid_argument(
+      "a prompt with answers of the assistant, and a completion of several turns: give both as "
+      "'messages' that say what is 'trainable'");
+}
+
 }  // namespace
+
+Result<std::vector<SupervisedExample>> render::examples_of(const Conversation& conversation,
+                                                           const Renderer& renderer,
+                                                           TrainOnWhat mode,
+                                                           bool splits) {
+  TINKER_TRY(check_messages(conversation.messages, renderer));
+  TINKER_TRY(auto messages, with_tools(conversation, renderer));
+  if (splits && names_turns(mode)) {
+    return renderer.build_supervised_examples(std::move(messages), mode);
+  }
+  TINKER_TRY(auto example, renderer.build_supervised_example(std::move(messages), mode));
+  return std::vector{std::move(example)};
+}
 
 Result<std::vector<Message>> render::with_tools(const Conversation& conversation,
                                                 const Renderer& renderer) {
@@ -140,16 +205,25 @@ Result<std::vector<Message>> render::with_tools(const Conversation& conversation
 
 Result<DataRow> parse_data_row(std::string_view line) {
   TINKER_TRY(const auto json, wire::decode_json<Json>(line));
-  if (json.find("messages")) {
+  const auto has = [&json](std::string_view member) {
+    const Json* value = json.find(member);
+    return value && !value->is_null();  // tables write null where a row has no such member
+  };
+  if (has("messages")) {
     TINKER_TRY(auto conversation, Conversation::from_json(json));
     return DataRow(ConversationRow{std::move(conversation)});
   }
-  if (json.find("comparison")) return comparison(json);
-  if (json.find("chosen")) return preference(json, "prompt", "chosen", "rejected");
-  if (json.find("completion")) {
+  if (has("comparison")) return comparison(json);
+  if (has("chosen")) return preference(json, "prompt", "chosen", "rejected");
+  if (has("completion")) {
     TINKER_TRY(auto prompt, messages_of(json, "prompt", "user"));
     TINKER_TRY(const auto completion, messages_of(json, "completion", "assistant"));
-    return DataRow(ConversationRow{{.messages = joined(std::move(prompt), completion)}});
+    TINKER_TRY(auto tools, tools_of(json));
+    const auto prompt_size = prompt.size();
+    return DataRow(
+        ConversationRow{.conversation = {.messages = joined(std::move(prompt), completion),
+                                         .tools = std::move(tools)},
+                        .prompt_size = prompt_size});
   }
   const Json* text = json.find("text");
   if (text && text->get_if<std::string>()) {
@@ -167,10 +241,12 @@ Result<std::vector<Datum>> to_data(const DataRow& row,
     return data_of(*preference, renderer, options);
   }
   if (const auto* text = std::get_if<TextRow>(&row)) return data_of(*text, renderer, options);
-  TINKER_TRY(auto messages,
-             render::with_tools(std::get<ConversationRow>(row).conversation, renderer));
-  const auto mode = options.train_on.value_or(TrainOnWhat::all_assistant_messages);
-  return data_of(std::move(messages), renderer, mode, options);
+  const auto& conversation = std::get<ConversationRow>(row);
+  auto mode = options.train_on;
+  if (!mode) {
+    TINKER_TRY(mode, mode_of(conversation));
+  }
+  return data_of(conversation.conversation, renderer, *mode, options);
 }
 
 }  // namespace tinker

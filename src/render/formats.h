@@ -23,6 +23,9 @@ Format shared(Args&&... args) {
 /// Fails unless the tokenizer has all of them.
 Result<void> require_tokens(const Tokenizer& tokenizer,
                             std::initializer_list<std::string_view> tokens);
+/// Likewise for tokens that are found in what people and models write, too.
+Result<void> require_plain_tokens(const Tokenizer& tokenizer,
+                                  std::initializer_list<std::string_view> tokens);
 
 Format make_role_colon(Tokenizer tokenizer, const RendererOptions& options);
 Format make_llama3(Tokenizer tokenizer);

@@ -90,7 +90,7 @@ Result<Answer> answer_of(const Message& message) {
 Result<std::string> call_text(const ToolCall& call) {
   std::string out = concat(kCall, call.name);
   if (call.arguments.empty()) return out += kCallEnd;
-  TINKER_TRY(const auto arguments, load_json(call.arguments));
+  TINKER_TRY(const auto arguments, load_arguments(call));
   if (!arguments.is_dict()) {
     return Error::invalid_argument(concat(
         "expected a JSON object as the arguments of '", call.name, "', found ", call.arguments));

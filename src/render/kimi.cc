@@ -172,6 +172,7 @@ class KimiFormat final : public ChatFormat {
   /// An example for each message of the user: all up to the next one.
   [[nodiscard]] Result<std::vector<SupervisedExample>> split(const PreparedMessages& conversation,
                                                              TrainOnWhat mode) const override {
+    if (mode == TrainOnWhat::customized) return ChatFormat::split(conversation, mode);
     const auto& messages = conversation.messages;
     const bool is_last =
         mode == TrainOnWhat::last_assistant_message || mode == TrainOnWhat::last_assistant_turn;

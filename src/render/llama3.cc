@@ -19,6 +19,7 @@ class Llama3 final : public ChatFormat {
 
   [[nodiscard]] Stop stop() const override { return std::vector{token(kEnd)}; }
   [[nodiscard]] bool has_extension_property() const override { return true; }
+  [[nodiscard]] bool writes_tool_calls() const override { return false; }
   [[nodiscard]] std::vector<ModelInputChunk> begin() const override {
     return {encode("<|begin_of_text|>")};
   }

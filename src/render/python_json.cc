@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/relative_path.h"
 #include "base/strings.h"
 #include "render/json_reader.h"
 
@@ -48,6 +49,13 @@ Result<jinja::Value> load_json(std::string_view text) {
   auto value = read_python_json(text);
   if (value.ok()) return value;
   return Error::invalid_argument(base::concat("Invalid JSON: ", value.error().message));
+}
+
+Result<jinja::Value> load_arguments(const ToolCall& call) {
+  auto value = load_json(call.arguments);
+  if (value.ok()) return value;
+  return std::move(value).error().with_context(
+      base::concat("the arguments of '", call.name, "', ", base::quoted(call.arguments)));
 }
 
 Result<std::string> dump_json(const jinja::Value& value, const jinja::JsonStyle& style) {

@@ -20,6 +20,9 @@ jinja::Value openai_tools(std::span<const ToolSpec> tools);
 /// Reads a document. The error's message begins with "Invalid JSON: ".
 Result<jinja::Value> load_json(std::string_view text);
 
+/// The arguments of a call; the error names the function.
+Result<jinja::Value> load_arguments(const ToolCall& call);
+
 // NOLINTBEGIN(bugprone-throwing-static-initialization): strings this short need no memory.
 // What Python's `json.dumps` writes.
 inline const jinja::JsonStyle kAsciiJson = {

@@ -137,7 +137,7 @@ std::string_view im_role(const Message& message) {
 Result<std::string> json_calls(const std::vector<ToolCall>& calls) {
   std::string out;
   for (const auto& call : calls) {
-    TINKER_TRY(auto arguments, load_json(call.arguments));
+    TINKER_TRY(auto arguments, load_arguments(call));
     jinja::Dict payload;
     payload.set("name", call.name);
     payload.set("arguments", std::move(arguments));
@@ -189,6 +189,7 @@ Result<ParsedResponse> parse_qwen3(const Tokenizer& tokenizer,
 
 Format make_qwen3(Tokenizer tokenizer, Qwen3 variant) {
   TINKER_TRY(require_tokens(tokenizer, {kImStart, kImEnd}));
+  TINKER_TRY(require_plain_tokens(tokenizer, {kThink, kThinkEnd}));
   return shared<Qwen3Format>(std::move(tokenizer), variant);
 }
 

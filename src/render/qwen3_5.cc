@@ -156,7 +156,7 @@ Result<std::string> Qwen35Format::calls_text(const Message& message) const {
     out += base::concat("<tool_call>\n<function=", call.name, ">\n");
     jinja::Value arguments = jinja::Dict();
     if (!call.arguments.empty()) {
-      TINKER_TRY(arguments, load_json(call.arguments));
+      TINKER_TRY(arguments, load_arguments(call));
     }
     if (!arguments.is_dict()) {
       return Error::invalid_argument(base::concat(

@@ -155,6 +155,7 @@ Result<std::vector<Message>> QwenVlFormat::declare_tools(std::span<const ToolSpe
 
 Format make_qwen3_vl(Tokenizer tokenizer, Qwen3Vl variant) {
   TINKER_TRY(require_tokens(tokenizer, {kImStart, kImEnd}));
+  TINKER_TRY(require_plain_tokens(tokenizer, {kThink, kThinkEnd}));
   return shared<Qwen3VlFormat>(std::move(tokenizer), variant);
 }
 

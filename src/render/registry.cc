@@ -170,6 +170,18 @@ Result<void> require_tokens(const Tokenizer& tokenizer,
   return {};
 }
 
+Result<void> require_plain_tokens(const Tokenizer& tokenizer,
+                                  std::initializer_list<std::string_view> tokens) {
+  for (const auto token : tokens) {
+    const auto ids = tokenizer.encode(token, {.add_special_tokens = false, .parse_special = false});
+    if (ids.size() == 1) continue;
+    return Error::invalid_argument(concat("the tokenizer does not write '",
+                                          token,
+                                          "' in a text as one token: it is of another model"));
+  }
+  return {};
+}
+
 Format make_format(std::string_view name, Tokenizer tokenizer, const RendererOptions& options) {
   const auto* const row = std::ranges::find(kFormats, name, &FormatRow::name);
   if (row == kFormats.end()) {

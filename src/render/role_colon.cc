@@ -23,6 +23,7 @@ class RoleColon final : public ChatFormat {
     return std::vector<std::string>{std::string(kDelimiter)};
   }
   [[nodiscard]] bool has_extension_property() const override { return true; }
+  [[nodiscard]] bool writes_tool_calls() const override { return false; }
   [[nodiscard]] std::vector<ModelInputChunk> begin() const override {
     return {EncodedTextChunk{tokenizer().encode("")}};  // the tokenizer's begin-of-sequence token
   }

@@ -21,6 +21,7 @@
 #include "base/strings.h"
 #include "jinja/template.h"
 #include "jinja/utf8.h"
+#include "render/content.h"
 #include "render/python_json.h"
 #include "render/qwen.h"
 #include "render/response.h"
@@ -160,6 +161,8 @@ Result<void> TemplateFormat::look_for_end() {
                        {.role = "user", .content = "Go on"}}));
   const auto prompt = text_of(input, 1, true);
   const auto text = text_of(input, 2, false);
+  // Without another end, what went wrong is all there is to say.
+  if (!text.ok() && options_.eos_token.empty()) return text.error();
   const auto longer = text_of(input, 3, false);
   if (prompt.ok()) {
     const auto open = prompt->rfind(kThink);
@@ -269,6 +272,15 @@ Result<Turn> TemplateFormat::turn_of(const TemplateInput& input,
                index,
                "] has reasoning, which the template leaves out: it cannot be trained"));
   }
+  for (const auto& call : calls_of(messages[index])) {
+    if (written.find(call.name) != std::string_view::npos) continue;
+    return Error::invalid_argument(
+        concat("messages[",
+               index,
+               "] calls '",
+               call.name,
+               "', which the template leaves out: it cannot be trained"));
+  }
   return Turn{.begin = prompt.size(), .end = prompt.size() + *end, .text = std::move(text)};
 }
 
@@ -371,6 +383,9 @@ Result<std::vector<SupervisedExample>> TemplateFormat::split(const PreparedMessa
     return std::vector{std::move(example)};
   }
   TINKER_TRY(check_trainable(messages, mode));
+  if (mode == TrainOnWhat::customized) {
+    TINKER_TRY(check_trained_roles(messages));
+  }
   TINKER_TRY(const auto input, input_of(messages));
   TINKER_TRY(const auto text, text_of(input, messages.size(), false));
   const std::size_t start = turn_start(messages);

@@ -15,8 +15,10 @@ namespace {
 
 Result<jinja::Value> call_value(const ToolCall& call, ToolArguments form) {
   jinja::Value arguments = call.arguments;
-  if (form == ToolArguments::as_object) {
-    TINKER_TRY(arguments, load_json(call.arguments.empty() ? "{}" : call.arguments));
+  if (form == ToolArguments::as_object && call.arguments.empty()) {
+    arguments = jinja::Dict();
+  } else if (form == ToolArguments::as_object) {
+    TINKER_TRY(arguments, load_arguments(call));
   }
   jinja::Dict function;
   function.set("name", call.name);

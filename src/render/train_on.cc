@@ -50,9 +50,25 @@ Result<void> check_trainable(std::span<const Message> messages, TrainOnWhat mode
   return {};
 }
 
+Result<void> check_trained_roles(std::span<const Message> messages) {
+  TINKER_TRY(check_trainable(messages, TrainOnWhat::customized));
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!*messages[i].trainable || messages[i].role == "assistant") continue;
+    return Error::invalid_argument(
+        base::concat("messages[",
+                     i,
+                     "] of '",
+                     messages[i].role,
+                     "' is trainable: this format writes earlier turns differently once others "
+                     "follow, so a conversation becomes several examples, and only messages of the "
+                     "assistant can be trained"));
+  }
+  return {};
+}
+
 bool names_turns(TrainOnWhat mode) {
-  return mode == TrainOnWhat::last_assistant_message || mode == TrainOnWhat::last_assistant_turn ||
-         mode == TrainOnWhat::all_assistant_messages;
+  return mode == TrainOnWhat::customized || mode == TrainOnWhat::last_assistant_message ||
+         mode == TrainOnWhat::last_assistant_turn || mode == TrainOnWhat::all_assistant_messages;
 }
 
 bool is_trained(std::span<const Message> messages,

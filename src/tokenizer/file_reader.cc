@@ -80,6 +80,8 @@ Result<std::string> read_file(const Path& path) {
                  .message = base::concat("cannot read ", path.string(), ": ", why)};
   };
   if (!file) return fail("there is no such file, or it may not be read");
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return fail("it is a folder");
   const auto size = file.tellg();
   if (size < 0) return fail("it is no file");
   std::string content(static_cast<std::size_t>(size), '\0');

@@ -24,11 +24,11 @@ TIMEOUT_S = 60  # of one run; a deadlock ends here
 OK, REFUSED, USAGE = 0, 1, 2
 
 GOLDEN = ROOT / "tests/golden/tokenizer"
-# A small vocabulary with the control tokens of Qwen3.
+# A small vocabulary with the control tokens of Qwen3, and those that are found in what people write.
 QWEN3 = json.loads((GOLDEN / "qwen.json").read_text())
 QWEN3["added_tokens"] += [
-    {**QWEN3["added_tokens"][0], "id": 700 + i, "content": content}
-    for i, content in enumerate(["<|im_start|>", "<|im_end|>"])
+    {**QWEN3["added_tokens"][0], "id": 700 + i, "content": content, "special": content.startswith("<|")}
+    for i, content in enumerate(["<|im_start|>", "<|im_end|>", "<think>", "</think>"])
 ]
 IM_END = 701
 
@@ -37,6 +37,7 @@ CHATML = (
     "{{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' }}"
     "{%- endfor %}"
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"
+    "{%- if add_generation_prompt and enable_thinking is false %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
 )
 
 HELLO = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}]
@@ -132,6 +133,9 @@ class Render(CommandTest):
         same = self.render("--check")
         self.assertEqual((same.status, same.stderr), (OK, ""))
         self.assertIn("the same prompt", same.stdout)
+        for name in ("qwen3", "qwen3_disable_thinking"):
+            told = self.render("--check", renderer=name)
+            self.assertEqual((told.status, told.stderr), (OK, ""), told.stdout)
         different = self.render("--check", messages=[{"role": "user", "content": "Hi   "}])
         self.assertEqual((different.status, different.stderr), (REFUSED, ""))
         ours, theirs = different.stdout.splitlines()[1:]
@@ -180,7 +184,9 @@ class Render(CommandTest):
         self.assert_refused(self.render(renderer="no_such"), "no_such", "qwen3_instruct")
         self.assert_refused(self.render(renderer="llama3"), "<|begin_of_text|>")
         self.assert_refused(self.render(messages=[{"role": "user", "text": "Hi"}]), "messages[0]", "'text'")
+        self.assert_refused(self.render(messages=[{"role": "usr", "content": "Hi"}]), "messages[0]", "'usr'", "assistant")
         self.assert_refused(run("render", "/no/such", "--tokenizer", self.folder), "/no/such")
+        self.assert_refused(run("render", self.folder, "--tokenizer", self.folder), str(self.folder), "folder")
 
 
 class DataCheck(CommandTest):
@@ -233,6 +239,13 @@ class DataCheck(CommandTest):
         self.assertEqual(cut["lengths"], whole["lengths"])
         exact = str(whole["longest"] + 1)  # the last token is no input
         self.assertEqual(self.check_json(file, *self.qwen, "--max-length", exact)["truncated_rows"], 0)
+
+    def test_roles_that_nobody_knows_are_bad(self):
+        file = self.rows({"messages": [{"role": "User", "content": "Hi"}, HELLO[1]]})
+        outcome = self.check(file, *self.qwen)
+        self.assertEqual(outcome.status, REFUSED)
+        self.assertIn(f"{file}:1", outcome.stdout)
+        self.assertIn("'User'", outcome.stdout)
 
     def test_names_the_first_bad_row(self):
         first = self.rows(*self.ROWS, name="good.jsonl")

@@ -40,7 +40,8 @@ TEST(ParseDataRow, ReadsConversations) {
 }
 
 TEST(ParseDataRow, ReadsPromptsWithTheirCompletions) {
-  const ConversationRow expected = {{.messages = {says("user", "Q"), says("assistant", "A")}}};
+  const ConversationRow expected = {
+      .conversation = {.messages = {says("user", "Q"), says("assistant", "A")}}, .prompt_size = 1};
 
   EXPECT_THAT(parse_data_row(R"({"prompt": "Q", "completion": "A"})"),
               IsOkAndHolds(DataRow(expected)));
@@ -63,6 +64,27 @@ std::string comparison(std::string_view label) {
          R"( "completion_A": [{"role":"assistant","content":"a"}],)"
          R"( "completion_B": [{"role":"assistant","content":"b"}]}, "label": )" +
          std::string(label) + "}";
+}
+
+TEST(ParseDataRow, ReadsTheToolsOfPairs) {
+  const auto pair =
+      parse_data_row(R"({"prompt": "Q", "completion": "A", "tools": [{"name":"f"}]})");
+  const auto preference =
+      parse_data_row(R"({"prompt": "Q", "chosen": "a", "rejected": "b", "tools": [{"name":"f"}]})");
+
+  EXPECT_THAT(std::get<ConversationRow>(pair.value()).conversation.tools, SizeIs(1));
+  EXPECT_THAT(std::get<PreferenceRow>(preference.value()).tools, SizeIs(1));
+  EXPECT_THAT(parse_data_row(R"({"prompt": "Q", "completion": "A", "tools": [{}]})"),
+              is_refused("tools[0]: 'name' is missing"));
+}
+
+TEST(ParseDataRow, PassesOverMembersThatAreNull) {
+  const auto row =
+      parse_data_row(R"({"messages": null, "comparison": null, "chosen": null, "rejected": null,)"
+                     R"( "prompt": "Q", "completion": "A", "tools": null})");
+
+  ASSERT_THAT(row, IsOk());
+  EXPECT_EQ(std::get<ConversationRow>(*row).prompt_size, 1U);
 }
 
 TEST(ParseDataRow, ReadsComparisonsOfTheCookbook) {
@@ -233,6 +255,98 @@ TEST(ToData, DeclaresToolsWhereMessagesSayWhatIsTrained) {
              {.train_on = TrainOnWhat::customized});
 
   EXPECT_EQ(f.trained(data[0]), "b<|im_end|>");
+}
+
+TEST(ToData, DeclaresTheToolsOfPairs) {
+  const Rendering f;
+
+  const auto pair =
+      f.data(R"({"prompt": "Q", "completion": "A", "tools": [{"name":"f"}]})", "qwen3_instruct");
+  const auto preference =
+      f.data(R"({"prompt": "Q", "chosen": "a", "rejected": "b", "tools": [{"name":"f"}]})",
+             "qwen3_instruct");
+
+  EXPECT_THAT(f.text(pair[0]), HasSubstr(R"("function": {"name": "f"})"));
+  EXPECT_THAT(f.text(preference[1]), HasSubstr(R"("function": {"name": "f"})"));
+}
+
+constexpr std::string_view kPromptWithAnswer =
+    R"({"prompt": [{"role":"user","content":"a"},{"role":"assistant","content":"b"},)"
+    R"({"role":"user","content":"c"}], "completion": )";
+
+TEST(ToData, TrainsTheCompletionAndNotItsPrompt) {
+  const Rendering f;
+  const auto line = [](std::string_view completion) {
+    return std::string(kPromptWithAnswer) + std::string(completion) + "}";
+  };
+  constexpr std::string_view kSteps =
+      R"([{"role":"assistant","content":"d"},{"role":"tool","content":"e"},)"
+      R"({"role":"assistant","content":"f"}])";
+  constexpr std::string_view kTurns =
+      R"([{"role":"assistant","content":"d"},{"role":"user","content":"e"},)"
+      R"({"role":"assistant","content":"f"}])";
+
+  EXPECT_EQ(f.trained(f.data(line(R"("d")"), "llama3")[0]), "d<|eot_id|>");
+  EXPECT_EQ(f.trained(f.data(line(kSteps), "llama3")[0]), "d<|eot_id|>f<|eot_id|>");
+  EXPECT_THAT(to_data(parse_data_row(line(kTurns)).value(), f.renderer("llama3")),
+              is_refused("a completion of several turns"));
+  EXPECT_EQ(f.trained(f.data(
+                line(R"("d")"), "llama3", {.train_on = TrainOnWhat::all_assistant_messages})[0]),
+            "b<|eot_id|>d<|eot_id|>");
+}
+
+TEST(ToData, RefusesRolesThatNobodyKnows) {
+  const Rendering f;
+  constexpr std::string_view kLine =
+      R"({"messages": [{"role":"User","content":"a"},{"role":"assistant","content":"b"}]})";
+
+  EXPECT_THAT(to_data(parse_data_row(kLine).value(), f.renderer("llama3")),
+              is_refused("messages[0]: 'User' is no role that is known; expected one of system,"));
+}
+
+TEST(ToData, RefusesCallsThatWouldBeLeftOut) {
+  const Rendering f;
+  constexpr std::string_view kLine =
+      R"({"messages": [{"role":"user","content":"a"},{"role":"assistant","content":"",)"
+      R"("tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]})";
+  const auto row = parse_data_row(kLine).value();
+
+  EXPECT_THAT(to_data(row, f.renderer("llama3")), is_refused("messages[1] calls 'f'"));
+  EXPECT_THAT(to_data(row, f.renderer("role_colon")), is_refused("messages[1] calls 'f'"));
+  EXPECT_THAT(f.trained(f.data(kLine, "qwen3")[0]), HasSubstr(R"({"name": "f", "arguments": {}})"));
+}
+
+TEST(ToData, SaysWhichArgumentsAreNoJson) {
+  const Rendering f;
+  constexpr std::string_view kLine =
+      R"({"messages": [{"role":"user","content":"a"},{"role":"assistant","content":"",)"
+      R"("tool_calls":[{"function":{"name":"f","arguments":"not json"}}]}]})";
+
+  const auto refused = to_data(parse_data_row(kLine).value(), f.renderer("qwen3"));
+
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error().to_string(), HasSubstr("the arguments of 'f', \"not json\""));
+}
+
+TEST(ToData, SplitsWhatSaysItselfWhatIsTrained) {
+  const Rendering f;
+  const auto line = [](std::string_view user) {
+    return R"({"messages": [{"role":"user","content":"a","trainable":)" + std::string(user) +
+           R"(},{"role":"assistant","content":"b","trainable":true},)"
+           R"({"role":"user","content":"c","trainable":false},)"
+           R"({"role":"assistant","content":"d","trainable":true},)"
+           R"({"role":"user","content":"e","trainable":false},)"
+           R"({"role":"assistant","content":"f","trainable":false}]})";
+  };
+  const RenderOptions options = {.train_on = TrainOnWhat::customized};
+
+  const auto data = f.data(line("false"), "qwen3", options);
+
+  ASSERT_THAT(data, SizeIs(2));
+  EXPECT_EQ(f.trained(data[0]), "<think>\n\n</think>\n\nb<|im_end|>");
+  EXPECT_EQ(f.trained(data[1]), "<think>\n\n</think>\n\nd<|im_end|>");
+  EXPECT_THAT(to_data(parse_data_row(line("true")).value(), f.renderer("qwen3"), options),
+              is_refused("messages[0] of 'user' is trainable"));
 }
 
 TEST(ToData, GivesTheChosenAndThenTheRejectedOneUnreduced) {

@@ -247,6 +247,45 @@ TEST(TemplateRenderer, RefusesReasoningThatTheTemplateLeavesOut) {
       IsError(ErrorCode::invalid_argument, HasSubstr("messages[1] has reasoning")));
 }
 
+TEST(TemplateRenderer, RefusesCallsThatTheTemplateLeavesOut) {
+  const auto messages = std::vector<Message>{
+      {.role = "user", .content = "Hi"},
+      {.role = "assistant", .tool_calls = {{{.name = "weather", .arguments = "{}"}}}}};
+
+  const auto refused =
+      renderer_of(kChatMl).build_supervised_example(messages, TrainOnWhat::last_assistant_message);
+  const auto written =
+      renderer_of(kTools).build_supervised_example(messages, TrainOnWhat::last_assistant_message);
+
+  EXPECT_THAT(refused,
+              IsError(ErrorCode::invalid_argument, HasSubstr("messages[1] calls 'weather'")));
+  EXPECT_TRUE(written.ok());
+}
+
+TEST(TemplateRenderer, SplitsWhatSaysItselfWhatIsTrained) {
+  auto messages = two_turns();
+  for (auto& message : messages) message.trainable = message.role == "assistant";
+  messages[1].content =
+      std::vector<ContentPart>{ThinkingPart{"So."}, TextPart{"Hello!"}};  // gone from history
+  const auto renderer = renderer_of(kThinking);
+
+  const auto examples = renderer.build_supervised_examples(messages, TrainOnWhat::customized);
+  messages[0].trainable = true;
+  const auto refused = renderer.build_supervised_examples(messages, TrainOnWhat::customized);
+
+  ASSERT_TRUE(examples.ok()) << examples.error();
+  EXPECT_THAT(*examples, SizeIs(2));
+  EXPECT_THAT(
+      refused,
+      IsError(ErrorCode::invalid_argument, HasSubstr("messages[0] of 'user' is trainable")));
+}
+
+TEST(TemplateRenderer, SaysWhatIsWrongWithTheTemplate) {
+  const auto refused = Renderer::from_template("{{ messages | foo }}", tokenizer_of("qwen.json"));
+
+  EXPECT_THAT(refused, IsError(ErrorCode::invalid_argument, HasSubstr("no filter is named 'foo'")));
+}
+
 TEST(TemplateRenderer, SaysWhereAMessageDoesNotGoOnFromItsPrompt) {
   const auto renderer = renderer_of(kOpened);
 
