@@ -84,7 +84,7 @@ class JsonLine {
   }
   void print() {
     writer_.end_object();
-    std::cout << std::move(writer_).take() << std::endl;
+    std::cout << std::move(writer_).take() << '\n' << std::flush;
   }
 
  private:

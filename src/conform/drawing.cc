@@ -39,6 +39,7 @@ SampleRequest greedy(std::int64_t tokens) {
 
 std::vector<Tokens> tokens_of(const SampleResponse& response) {
   std::vector<Tokens> out;
+  out.reserve(response.sequences.size());
   for (const auto& sequence : response.sequences) out.push_back(sequence.tokens);
   return out;
 }

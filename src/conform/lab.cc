@@ -60,8 +60,8 @@ Result<AdamParams> calibrated(Probe& probe, AdamParams params, std::string_view 
 }  // namespace
 
 const Tokens& reference_text() {
-  static const Tokens kText = {72, 101, 108, 112, 32, 119, 111, 114, 100};
-  return kText;
+  static const Tokens text = {72, 101, 108, 112, 32, 119, 111, 114, 100};
+  return text;
 }
 
 std::size_t reference_positions() {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "conform/lab.h"
@@ -102,8 +103,8 @@ Evidence batched_poll(Probe& probe) {
     }
     request.prev_cursor = read.cursor;
   }
-  std::sort(done.begin(), done.end());
-  std::sort(ids.begin(), ids.end());
+  std::ranges::sort(done);
+  std::ranges::sort(ids);
   if (done != ids) {
     return broken(base::concat("retrieve_futures told of ",
                                done.size(),
@@ -131,18 +132,28 @@ Evidence cancelled(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"futures.delivered_again",
-     "A result can be asked for again, and is the same",
-     delivered_again},
-    {"futures.unknown_id", "An unknown request id is refused at once", unknown_id},
-    {"futures.users_error",
-     "An operation that fails for its content answers 200 with error and "
-     "category user",
-     users_error},
-    {"futures.error_again", "A failure can be asked for again, and is the same", error_again},
-    {"futures.metadata", "complete_metadata comes only where it is allowed", metadata},
-    {"futures.batched_poll", "retrieve_futures tells of each sample once", batched_poll},
-    {"futures.cancelled", "cancel_future answers, and the sample ends", cancelled},
+    {.id = "futures.delivered_again",
+     .sentence = "A result can be asked for again, and is the same",
+     .check = delivered_again},
+    {.id = "futures.unknown_id",
+     .sentence = "An unknown request id is refused at once",
+     .check = unknown_id},
+    {.id = "futures.users_error",
+     .sentence = "An operation that fails for its content answers 200 with error and "
+                 "category user",
+     .check = users_error},
+    {.id = "futures.error_again",
+     .sentence = "A failure can be asked for again, and is the same",
+     .check = error_again},
+    {.id = "futures.metadata",
+     .sentence = "complete_metadata comes only where it is allowed",
+     .check = metadata},
+    {.id = "futures.batched_poll",
+     .sentence = "retrieve_futures tells of each sample once",
+     .check = batched_poll},
+    {.id = "futures.cancelled",
+     .sentence = "cancel_future answers, and the sample ends",
+     .check = cancelled},
 });
 
 }  // namespace

@@ -94,17 +94,25 @@ Evidence finished_session(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"limits.finished_session", "A heartbeat of a finished session answers 410", finished_session},
-    {"limits.many_samples", "64 samples at once are all answered", many_samples, Cost::slow},
-    {"limits.heartbeat_under_load",
-     "A heartbeat is answered within 10 s beside 64 samples",
-     heartbeat_under_load,
-     Cost::slow},
-    {"limits.whole_chunk",
-     "A request of as many data as clients send is answered",
-     whole_chunk,
-     Cost::slow},
-    {"limits.long_poll", "A poll for what is not ready answers within 45 s", long_poll, Cost::slow},
+    {.id = "limits.finished_session",
+     .sentence = "A heartbeat of a finished session answers 410",
+     .check = finished_session},
+    {.id = "limits.many_samples",
+     .sentence = "64 samples at once are all answered",
+     .check = many_samples,
+     .cost = Cost::slow},
+    {.id = "limits.heartbeat_under_load",
+     .sentence = "A heartbeat is answered within 10 s beside 64 samples",
+     .check = heartbeat_under_load,
+     .cost = Cost::slow},
+    {.id = "limits.whole_chunk",
+     .sentence = "A request of as many data as clients send is answered",
+     .check = whole_chunk,
+     .cost = Cost::slow},
+    {.id = "limits.long_poll",
+     .sentence = "A poll for what is not ready answers within 45 s",
+     .check = long_poll,
+     .cost = Cost::slow},
 });
 
 }  // namespace

@@ -114,6 +114,7 @@ Evidence tempering(Probe& probe) {
   for (const auto& each : response.sequences) reported[each.tokens.at(0)] = each.logprobs.at(0);
   // The likeliest and the least likely of them say most.
   std::vector<std::pair<double, std::int32_t>> ranked;
+  ranked.reserve(reported.size());
   for (const auto& [token, logprob] : reported) ranked.emplace_back(logprob, token);
   std::ranges::sort(ranked);
   if (ranked.size() > 4) ranked.erase(ranked.begin() + 2, ranked.end() - 2);
@@ -274,32 +275,42 @@ Evidence alt_tokens(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"logprobs.one_truth",
-     "Sampler, prompt scores and forward pass say the same logprobs",
-     one_truth},
-    {"logprobs.base_is_fresh", "A new adapter is its base model", base_is_fresh},
-    {"logprobs.snapshots", "A sampler keeps its weights while its model trains on", snapshots},
-    {"logprobs.prompt",
-     "prompt_logprobs has an entry for each token, none for the first, "
-     "and comes only when asked for",
-     prompt_logprobs},
-    {"logprobs.chunked_prompt", "Chunks of a prompt are one text", chunked_prompt},
-    {"logprobs.tempering",
-     "Logprobs of samples are the model's own, or all of them divided by the "
-     "temperature and normalised",
-     tempering},
-    {"logprobs.topk_prompt",
-     "topk_prompt_logprobs fall, and agree with prompt_logprobs",
-     topk_prompt},
-    {"logprobs.topk_sample", "topk_sample_logprobs fall, and agree with the samples", topk_sample},
-    {"logprobs.target_prompt",
-     "target_prompt_logprobs agree with prompt_logprobs; -1 asks for "
-     "nothing",
-     target_prompt},
-    {"logprobs.last_n", "prompt_logprobs_last_n scores the last tokens only", last_n},
-    {"logprobs.alt_tokens",
-     "prompt_alt_tokens_k draws as many at each position, or is refused",
-     alt_tokens},
+    {.id = "logprobs.one_truth",
+     .sentence = "Sampler, prompt scores and forward pass say the same logprobs",
+     .check = one_truth},
+    {.id = "logprobs.base_is_fresh",
+     .sentence = "A new adapter is its base model",
+     .check = base_is_fresh},
+    {.id = "logprobs.snapshots",
+     .sentence = "A sampler keeps its weights while its model trains on",
+     .check = snapshots},
+    {.id = "logprobs.prompt",
+     .sentence = "prompt_logprobs has an entry for each token, none for the first, "
+                 "and comes only when asked for",
+     .check = prompt_logprobs},
+    {.id = "logprobs.chunked_prompt",
+     .sentence = "Chunks of a prompt are one text",
+     .check = chunked_prompt},
+    {.id = "logprobs.tempering",
+     .sentence = "Logprobs of samples are the model's own, or all of them divided by the "
+                 "temperature and normalised",
+     .check = tempering},
+    {.id = "logprobs.topk_prompt",
+     .sentence = "topk_prompt_logprobs fall, and agree with prompt_logprobs",
+     .check = topk_prompt},
+    {.id = "logprobs.topk_sample",
+     .sentence = "topk_sample_logprobs fall, and agree with the samples",
+     .check = topk_sample},
+    {.id = "logprobs.target_prompt",
+     .sentence = "target_prompt_logprobs agree with prompt_logprobs; -1 asks for "
+                 "nothing",
+     .check = target_prompt},
+    {.id = "logprobs.last_n",
+     .sentence = "prompt_logprobs_last_n scores the last tokens only",
+     .check = last_n},
+    {.id = "logprobs.alt_tokens",
+     .sentence = "prompt_alt_tokens_k draws as many at each position, or is refused",
+     .check = alt_tokens},
 });
 
 }  // namespace

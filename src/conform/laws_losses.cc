@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 
 #include "conform/lab.h"
 
@@ -44,8 +45,8 @@ Result<void> expect_loss(const Probe& probe, double found, double expected, doub
 // ---- cross entropy ----------------------------------------------------------------------------
 
 const Numbers& mixed_weights() {
-  static const Numbers kWeights = {0, 1, 0.5, -1, 2, 0, 1, 0.25};
-  return kWeights;
+  static const Numbers weights = {0, 1, 0.5, -1, 2, 0, 1, 0.25};
+  return weights;
 }
 
 Evidence cross_entropy_value(Probe& probe) {
@@ -250,8 +251,8 @@ Evidence check_policy(Probe& probe, const PolicyCase& c) {
 }
 
 const Numbers& advantages() {
-  static const Numbers kAdvantages = {0, 1, 0.5, -1, 2, 0, 1, -0.5};
-  return kAdvantages;
+  static const Numbers values = {0, 1, 0.5, -1, 2, 0, 1, -0.5};
+  return values;
 }
 
 Evidence importance_sampling(Probe& probe) {
@@ -303,7 +304,7 @@ Evidence cispo(Probe& probe) {
   return check_policy(probe,
                       {.loss = LossFn::cispo,
                        .config = {{"clip_low_threshold", 0.0}, {"clip_high_threshold", 1.25}},
-                       .log_ratio = std::log(2.0),
+                       .log_ratio = std::numbers::ln2,
                        .advantages = advantages(),
                        .value = [](double logprob, double a) { return -1.25 * logprob * a; },
                        .weight = [](double a) { return 1.25 * a; }});
@@ -343,49 +344,69 @@ Evidence unknown_settings(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"losses.cross_entropy",
-     "The loss of cross_entropy is the sum of -weight * logprob",
-     cross_entropy_value},
-    {"losses.weights_default", "Without weights, all are 1", weights_default},
-    {"losses.values_are_sums", "Losses add up over data", values_are_sums},
-    {"losses.direction", "A step on cross_entropy makes its targets likelier", direction},
-    {"losses.gradients_are_sums",
-     "Gradients add up over data, without an average",
-     gradients_are_sums},
-    {"losses.tokens_are_summed",
-     "Gradients add up over tokens, without an average",
-     tokens_are_summed},
-    {"losses.accumulation", "Gradients of several calls add up until the step", accumulation},
-    {"losses.negative_weights",
-     "Weights may be negative: a gradient and its opposite cancel",
-     negative_weights},
-    {"losses.zero_weights", "Positions of weight 0 have no gradient", zero_weights},
-    {"losses.forward_only", "forward_only leaves no gradient behind", forward_only},
-    {"losses.neighbours", "A datum's logprobs do not depend on the rest of the batch", neighbours},
-    {"losses.causal", "Logprobs do not depend on later tokens", causal},
-    {"losses.several_targets",
-     "A position may have several targets, each with its weight",
-     several_targets},
-    {"losses.importance_sampling",
-     "importance_sampling on the model's own logprobs has the "
-     "gradient of cross_entropy weighted by advantage",
-     importance_sampling},
-    {"losses.importance_ratio",
-     "importance_sampling weighs by the ratio of probabilities",
-     importance_ratio},
-    {"losses.ppo_inside", "ppo inside of its clip range is importance_sampling", ppo_inside},
-    {"losses.ppo_clip",
-     "ppo clips at 1.2 by default: gains beyond have no gradient, losses do",
-     ppo_clip},
-    {"losses.ppo_thresholds",
-     "ppo takes clip_low_threshold and clip_high_threshold as ratios",
-     ppo_thresholds},
-    {"losses.cispo", "cispo weighs the logprob by the clipped ratio, which has no gradient", cispo},
-    {"losses.dro", "dro is l * A - beta / 2 * (l - q)^2", dro},
-    {"losses.gspo", "gspo has one ratio for the sequence, clipped as ppo clips", gspo},
-    {"losses.unknown_settings",
-     "A setting that the loss does not have is refused",
-     unknown_settings},
+    {.id = "losses.cross_entropy",
+     .sentence = "The loss of cross_entropy is the sum of -weight * logprob",
+     .check = cross_entropy_value},
+    {.id = "losses.weights_default",
+     .sentence = "Without weights, all are 1",
+     .check = weights_default},
+    {.id = "losses.values_are_sums",
+     .sentence = "Losses add up over data",
+     .check = values_are_sums},
+    {.id = "losses.direction",
+     .sentence = "A step on cross_entropy makes its targets likelier",
+     .check = direction},
+    {.id = "losses.gradients_are_sums",
+     .sentence = "Gradients add up over data, without an average",
+     .check = gradients_are_sums},
+    {.id = "losses.tokens_are_summed",
+     .sentence = "Gradients add up over tokens, without an average",
+     .check = tokens_are_summed},
+    {.id = "losses.accumulation",
+     .sentence = "Gradients of several calls add up until the step",
+     .check = accumulation},
+    {.id = "losses.negative_weights",
+     .sentence = "Weights may be negative: a gradient and its opposite cancel",
+     .check = negative_weights},
+    {.id = "losses.zero_weights",
+     .sentence = "Positions of weight 0 have no gradient",
+     .check = zero_weights},
+    {.id = "losses.forward_only",
+     .sentence = "forward_only leaves no gradient behind",
+     .check = forward_only},
+    {.id = "losses.neighbours",
+     .sentence = "A datum's logprobs do not depend on the rest of the batch",
+     .check = neighbours},
+    {.id = "losses.causal", .sentence = "Logprobs do not depend on later tokens", .check = causal},
+    {.id = "losses.several_targets",
+     .sentence = "A position may have several targets, each with its weight",
+     .check = several_targets},
+    {.id = "losses.importance_sampling",
+     .sentence = "importance_sampling on the model's own logprobs has the "
+                 "gradient of cross_entropy weighted by advantage",
+     .check = importance_sampling},
+    {.id = "losses.importance_ratio",
+     .sentence = "importance_sampling weighs by the ratio of probabilities",
+     .check = importance_ratio},
+    {.id = "losses.ppo_inside",
+     .sentence = "ppo inside of its clip range is importance_sampling",
+     .check = ppo_inside},
+    {.id = "losses.ppo_clip",
+     .sentence = "ppo clips at 1.2 by default: gains beyond have no gradient, losses do",
+     .check = ppo_clip},
+    {.id = "losses.ppo_thresholds",
+     .sentence = "ppo takes clip_low_threshold and clip_high_threshold as ratios",
+     .check = ppo_thresholds},
+    {.id = "losses.cispo",
+     .sentence = "cispo weighs the logprob by the clipped ratio, which has no gradient",
+     .check = cispo},
+    {.id = "losses.dro", .sentence = "dro is l * A - beta / 2 * (l - q)^2", .check = dro},
+    {.id = "losses.gspo",
+     .sentence = "gspo has one ratio for the sequence, clipped as ppo clips",
+     .check = gspo},
+    {.id = "losses.unknown_settings",
+     .sentence = "A setting that the loss does not have is refused",
+     .check = unknown_settings},
 });
 
 }  // namespace

@@ -165,7 +165,7 @@ Evidence refused_number(Probe& probe) {
 Evidence models_are_apart(Probe& probe) {
   TINKER_TRY(auto held_up, Trainee::create(probe));
   (void)held_up.take_seq();
-  TINKER_TRY(const auto waiting, held_up.submit(once()));
+  TINKER_TRY(held_up.submit(once()));
   TINKER_TRY(auto other, Trainee::create(probe));
   TINKER_TRY(const auto id, other.submit(once()));
   TINKER_TRY(settle_soon(probe, id, "a forward_backward beside a model that waits"));
@@ -216,36 +216,42 @@ Evidence sample_again(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"order.first_chunk_last",
-     "Chunks of a batch may arrive before the first one; all count once",
-     first_chunk_last},
-    {"order.pipelined",
-     "Requests sent without waiting are carried out in the order of their numbers",
-     pipelined},
-    {"order.duplicate_gradient",
-     "A forward_backward sent twice is one: same request id, one gradient",
-     duplicate_gradient},
-    {"order.duplicate_step",
-     "An optim_step sent twice is one: same request id, one step",
-     duplicate_step},
-    {"order.reused_number",
-     "A number that comes again with another body is refused, and not done",
-     reused_number},
-    {"order.gap", "An optim_step does not wait for a number that never comes", gap},
-    {"order.late_number", "A number below one already done is refused, and not done", late_number},
-    {"order.refused_number",
-     "A refused request uses up its number: the next one does not wait",
-     refused_number},
-    {"order.models_are_apart",
-     "A model that waits for a number holds up no other",
-     models_are_apart},
-    {"order.create_model_again", "create_model sent twice makes one model", create_model_again},
-    {"order.sampling_session_again",
-     "create_sampling_session sent twice makes one",
-     sampling_session_again},
-    {"order.sample_again",
-     "asample sent twice is one: same request id, same sequence ids",
-     sample_again},
+    {.id = "order.first_chunk_last",
+     .sentence = "Chunks of a batch may arrive before the first one; all count once",
+     .check = first_chunk_last},
+    {.id = "order.pipelined",
+     .sentence = "Requests sent without waiting are carried out in the order of their numbers",
+     .check = pipelined},
+    {.id = "order.duplicate_gradient",
+     .sentence = "A forward_backward sent twice is one: same request id, one gradient",
+     .check = duplicate_gradient},
+    {.id = "order.duplicate_step",
+     .sentence = "An optim_step sent twice is one: same request id, one step",
+     .check = duplicate_step},
+    {.id = "order.reused_number",
+     .sentence = "A number that comes again with another body is refused, and not done",
+     .check = reused_number},
+    {.id = "order.gap",
+     .sentence = "An optim_step does not wait for a number that never comes",
+     .check = gap},
+    {.id = "order.late_number",
+     .sentence = "A number below one already done is refused, and not done",
+     .check = late_number},
+    {.id = "order.refused_number",
+     .sentence = "A refused request uses up its number: the next one does not wait",
+     .check = refused_number},
+    {.id = "order.models_are_apart",
+     .sentence = "A model that waits for a number holds up no other",
+     .check = models_are_apart},
+    {.id = "order.create_model_again",
+     .sentence = "create_model sent twice makes one model",
+     .check = create_model_again},
+    {.id = "order.sampling_session_again",
+     .sentence = "create_sampling_session sent twice makes one",
+     .check = sampling_session_again},
+    {.id = "order.sample_again",
+     .sentence = "asample sent twice is one: same request id, same sequence ids",
+     .check = sample_again},
 });
 
 }  // namespace

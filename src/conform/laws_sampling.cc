@@ -44,7 +44,7 @@ Evidence stop_token(Probe& probe) {
   TINKER_TRY(const auto whole, t.sampler.sample(greedy(4)));
   const Tokens all = whole.sequences.at(0).tokens;
   if (all.size() < 3) return broken("greedy tokens " + conform::text_of(all) + ", expected 4");
-  const auto first = std::find(all.begin(), all.end(), all[2]);
+  const auto first = std::ranges::find(all, all[2]);
   const Tokens expected(all.begin(), first + 1);
   SampleRequest request = greedy(4);
   request.sampling_params.stop = Tokens{all[2]};
@@ -200,23 +200,33 @@ Evidence batch_independence(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"sampling.lengths",
-     "num_samples and max_tokens are what comes, with a logprob for each token",
-     lengths},
-    {"sampling.stop_token", "A stop token ends a sequence and is part of it", stop_token},
-    {"sampling.stop_string", "A stop string ends a sequence", stop_string},
-    {"sampling.seeds", "A seed repeats its samples, another one does not", seeds},
-    {"sampling.no_seed", "Without a seed, samples differ from request to request", no_seed},
-    {"sampling.diversity", "The samples of one request differ, also with a seed", diversity},
-    {"sampling.greedy",
-     "temperature 0, top_k 1 and a tiny top_p choose the same tokens",
-     greedy_choice},
-    {"sampling.greedy_is_likeliest",
-     "temperature 0 chooses the likeliest token",
-     greedy_is_likeliest},
-    {"sampling.batch_independence",
-     "A seeded sample does not depend on those beside it",
-     batch_independence},
+    {.id = "sampling.lengths",
+     .sentence = "num_samples and max_tokens are what comes, with a logprob for each token",
+     .check = lengths},
+    {.id = "sampling.stop_token",
+     .sentence = "A stop token ends a sequence and is part of it",
+     .check = stop_token},
+    {.id = "sampling.stop_string",
+     .sentence = "A stop string ends a sequence",
+     .check = stop_string},
+    {.id = "sampling.seeds",
+     .sentence = "A seed repeats its samples, another one does not",
+     .check = seeds},
+    {.id = "sampling.no_seed",
+     .sentence = "Without a seed, samples differ from request to request",
+     .check = no_seed},
+    {.id = "sampling.diversity",
+     .sentence = "The samples of one request differ, also with a seed",
+     .check = diversity},
+    {.id = "sampling.greedy",
+     .sentence = "temperature 0, top_k 1 and a tiny top_p choose the same tokens",
+     .check = greedy_choice},
+    {.id = "sampling.greedy_is_likeliest",
+     .sentence = "temperature 0 chooses the likeliest token",
+     .check = greedy_is_likeliest},
+    {.id = "sampling.batch_independence",
+     .sentence = "A seeded sample does not depend on those beside it",
+     .check = batch_independence},
 });
 
 }  // namespace

@@ -82,9 +82,11 @@ Evidence unknown_members(Probe& probe) {
 }
 
 Evidence json_spelling(Probe& probe) {
-  const auto body = base::concat("{ \"session_id\" : \"",
+  const auto body = base::concat(R"({ "session_id" : ")",
                                  probe.session_id(),
-                                 "\" ,\n\t\"type\" : \"session\\u005fheartbeat\" }\n");
+                                 "\" ,\n\t",
+                                 R"("type" : "session\u005fheartbeat" })",
+                                 "\n");
   TINKER_TRY(probe.read<SessionHeartbeatResponse>(probe.post("/api/v1/session_heartbeat", body)));
   return held();
 }
@@ -174,7 +176,7 @@ Evidence zstd_bodies(Probe& probe) {
   const auto answer = probe.send({.path = "/api/v1/forward_backward",
                                   .body = std::move(body),
                                   .content_type = kProto,
-                                  .headers = {{"Content-Encoding", "zstd"}}});
+                                  .headers = {{.name = "Content-Encoding", .value = "zstd"}}});
   TINKER_TRY(const auto handle, probe.accepted(answer));
   TINKER_TRY(const auto output, probe.proto_result<ForwardBackwardOutput>(handle.request_id));
   TINKER_TRY(const auto logprobs, output_of(output, 0));
@@ -242,36 +244,44 @@ Evidence session_members(Probe& probe) {
 }
 
 constexpr auto kLaws = std::to_array<Law>({
-    {"wire.health", "GET healthz answers {\"status\":\"ok\"}", health},
-    {"wire.config",
-     "client/config is an object whose flags have their types; client/dynamic_config "
-     "is one, too, or 404",
-     config},
-    {"wire.capabilities",
-     "get_server_capabilities names the model that is asked for",
-     capabilities},
-    {"wire.telemetry", "Telemetry is accepted", telemetry},
-    {"wire.unknown_members",
-     "Members that only newer clients send are passed over",
-     unknown_members},
-    {"wire.json_spelling", "JSON may have spaces and escapes", json_spelling},
-    {"wire.model_ids", "create_model names the model as clients expect it", model_ids},
-    {"wire.get_info", "get_info knows the model and its rank", get_info},
-    {"wire.session_members",
-     "GET sessions/ID lists the session's training runs and samplers",
-     session_members},
-    {"wire.sequence_ids", "asample answers with one different id for each sample", sequence_ids},
-    {"wire.protobuf_results",
-     "A forward pass answers protobuf where Accept asks for it",
-     protobuf_results},
-    {"wire.metric_names",
-     "Metrics of forward_backward are finite, their names have exactly one "
-     "colon, and loss:sum is among them",
-     metric_names},
-    {"wire.output_shapes",
-     "Each datum has as many logprobs as positions, whatever its weights",
-     output_shapes},
-    {"wire.zstd_bodies", "Bodies in zstd are read when proto_compress_fwdbwd is on", zstd_bodies},
+    {.id = "wire.health", .sentence = R"(GET healthz answers {"status":"ok"})", .check = health},
+    {.id = "wire.config",
+     .sentence = "client/config is an object whose flags have their types; client/dynamic_config "
+                 "is one, too, or 404",
+     .check = config},
+    {.id = "wire.capabilities",
+     .sentence = "get_server_capabilities names the model that is asked for",
+     .check = capabilities},
+    {.id = "wire.telemetry", .sentence = "Telemetry is accepted", .check = telemetry},
+    {.id = "wire.unknown_members",
+     .sentence = "Members that only newer clients send are passed over",
+     .check = unknown_members},
+    {.id = "wire.json_spelling",
+     .sentence = "JSON may have spaces and escapes",
+     .check = json_spelling},
+    {.id = "wire.model_ids",
+     .sentence = "create_model names the model as clients expect it",
+     .check = model_ids},
+    {.id = "wire.get_info", .sentence = "get_info knows the model and its rank", .check = get_info},
+    {.id = "wire.session_members",
+     .sentence = "GET sessions/ID lists the session's training runs and samplers",
+     .check = session_members},
+    {.id = "wire.sequence_ids",
+     .sentence = "asample answers with one different id for each sample",
+     .check = sequence_ids},
+    {.id = "wire.protobuf_results",
+     .sentence = "A forward pass answers protobuf where Accept asks for it",
+     .check = protobuf_results},
+    {.id = "wire.metric_names",
+     .sentence = "Metrics of forward_backward are finite, their names have exactly one "
+                 "colon, and loss:sum is among them",
+     .check = metric_names},
+    {.id = "wire.output_shapes",
+     .sentence = "Each datum has as many logprobs as positions, whatever its weights",
+     .check = output_shapes},
+    {.id = "wire.zstd_bodies",
+     .sentence = "Bodies in zstd are read when proto_compress_fwdbwd is on",
+     .check = zstd_bodies},
 });
 
 }  // namespace

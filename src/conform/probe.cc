@@ -159,7 +159,7 @@ Evidence failed_as_users(Probe& probe, const Result<Answer>& submission) {
     return broken(base::concat(submission->question,
                                ": ",
                                answer.to_string(),
-                               ", expected 200 {\"error\":...,\"category\":\"user\"}"));
+                               R"(, expected 200 {"error":...,"category":"user"})"));
   }
   return answer.to_string();
 }

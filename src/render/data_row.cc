@@ -211,7 +211,7 @@ Result<DataRow> parse_data_row(std::string_view line) {
   };
   if (has("messages")) {
     TINKER_TRY(auto conversation, Conversation::from_json(json));
-    return DataRow(ConversationRow{std::move(conversation)});
+    return DataRow(ConversationRow{.conversation = std::move(conversation)});
   }
   if (has("comparison")) return comparison(json);
   if (has("chosen")) return preference(json, "prompt", "chosen", "rejected");

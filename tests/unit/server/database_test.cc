@@ -173,7 +173,7 @@ TEST_F(DatabaseTest, FindsAPageThatWasOverwritten) {
     const auto closed = std::move(database_);
   }
   auto bytes = folder_.read("a.db");
-  bytes.replace(3 * 4096, 4096, 4096, '\x55');
+  bytes.replace(std::size_t{3} * 4096, 4096, 4096, '\x55');
   folder_.write("a.db", bytes);
 
   auto damaged = open("a.db");

@@ -7,7 +7,6 @@ namespace tinker::server::future_store_test {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::Each;
 using ::testing::HasSubstr;
 using ::tinker::testing::IsError;
 

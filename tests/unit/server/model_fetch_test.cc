@@ -21,7 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using ::tinker::testing::FakeReply;
 using ::tinker::testing::FakeTransport;
 using ::tinker::testing::IsError;
 using ::tinker::testing::IsOk;

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using ::tinker::testing::GgufFile;
 using ::tinker::testing::IsError;
 using ::tinker::testing::kTinyTokenizer;
 using ::tinker::testing::put_into_cache;

@@ -26,7 +26,9 @@ using StoreCheckpoints = testing::StoreTest;
 
 const TinkerPath kPath = {.training_run_id = "r", .name = "a"};
 
-const auto named = [](const std::string& name) { return Field(&CheckpointRecord::name, name); };
+auto named(const std::string& name) {
+  return Field(&CheckpointRecord::name, name);
+}
 
 // ---- Names and times
 

@@ -16,7 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::IsError;
-using testing::IsOk;
 using testing::IsOkAndHolds;
 using ::testing::SizeIs;
 

@@ -47,10 +47,13 @@ class StoreSessions : public testing::StoreTest {
   }
 };
 
-const auto session_id = [](const auto& matcher) {
+auto session_id(const auto& matcher) {
   return Field(&SessionRecord::session_id, matcher);
-};
-const auto run_id = [](const auto& matcher) { return Field(&RunRecord::run_id, matcher); };
+}
+
+auto run_id(const auto& matcher) {
+  return Field(&RunRecord::run_id, matcher);
+}
 
 TEST_F(StoreSessions, KeepAllThatIsKnown) {
   const SessionRecord session = {.session_id = "s'; DROP TABLE sessions; --",

@@ -18,7 +18,10 @@ using testing::IsError;
 using testing::IsOk;
 
 const Instant kNow = Instant(1'000s);
-const auto place = [](const char* name) { return Field(&CheckpointPlace::name, name); };
+
+auto place(const char* name) {
+  return Field(&CheckpointPlace::name, name);
+}
 
 Upload upload(const char* owner, Instant expires) {
   return {.run = {.owner = owner}, .place = {.name = owner}, .expires = expires};
