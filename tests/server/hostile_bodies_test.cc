@@ -116,7 +116,7 @@ bool ignores_its_body(const server::EndpointName& endpoint) {
       "client/config", "client/dynamic_config", "auth/token", "telemetry", "cancel_future"};
   return (endpoint.method != http::Method::post && endpoint.method != http::Method::put) ||
          std::ranges::find(kNoBody, endpoint.path) != kNoBody.end() ||
-         endpoint.path.find("{") != std::string_view::npos;
+         endpoint.path.find('{') != std::string_view::npos;
 }
 
 class HostileBody : public HostileServer, public ::testing::WithParamInterface<Body> {};

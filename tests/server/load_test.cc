@@ -22,7 +22,6 @@ namespace tinker::load_test {
 namespace {
 
 using testing::HostileServer;
-using testing::IsOk;
 using testing::kAda;
 using testing::RawHttp;
 
@@ -52,7 +51,7 @@ class Heart {
     ASSERT_FALSE(ready_times_.empty());
     EXPECT_LT(slowest_, std::chrono::seconds(5));
     if (!testing::kCanMeasureMemory) return;  // sanitizers slow everything down
-    std::sort(ready_times_.begin(), ready_times_.end());
+    std::ranges::sort(ready_times_);
     const auto last = static_cast<double>(ready_times_.size() - 1);
     EXPECT_LT(ready_times_[static_cast<std::size_t>(share * last)], std::chrono::milliseconds(100))
         << "of " << ready_times_.size() << " heartbeats";
