@@ -271,6 +271,7 @@ class Session {
 }  // namespace
 }  // namespace tinker::fuzz
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that the fuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tinker::fuzz;
   std::string_view input(reinterpret_cast<const char*>(data), size);

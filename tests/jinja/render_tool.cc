@@ -22,11 +22,12 @@ Result<std::string> render(const wire::JsonDocument& request) {
 }  // namespace
 }  // namespace tinker
 
+// NOLINTNEXTLINE(bugprone-exception-escape): what compare.py writes can be read.
 int main() {
   for (std::string line; std::getline(std::cin, line);) {
     const auto rendered = tinker::render(tinker::wire::JsonDocument::parse(line).value());
     std::string out = rendered.ok() ? "{\"text\":" : "{\"error\":";
     tinker::formats::append_json_string(out, rendered.ok() ? *rendered : rendered.error().message);
-    std::cout << out << '}' << std::endl;
+    std::cout << out << "}\n" << std::flush;
   }
 }

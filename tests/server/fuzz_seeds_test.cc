@@ -16,6 +16,7 @@
 #include "server/endpoints.h"
 #include "server_script.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the name that the fuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace tinker::fuzz_seeds_test {

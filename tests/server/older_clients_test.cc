@@ -23,9 +23,7 @@
 namespace tinker::older_clients_test {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::IsOk;
 
 constexpr const char* kProtobuf = "application/x-protobuf, application/json";
 
