@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/strings.h"
+#include "support/durable_fixture.h"
 #include "support/raw_http.h"
 #include "support/temporary_folder.h"
 #include "tinker/local_server.h"
@@ -34,45 +35,10 @@ using testing::IsOk;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-class DurableServer : public ::testing::Test {
+class DurableServer : public testing::DurableTest {
  protected:
-  DurableServer() { start(); }
-
-  void start() {
-    options_.data_dir = folder_.path("data");
-    if (server_) options_.port = server_->port();
-    server_.reset();
-    server_ = LocalServer::start(options_).value();
-  }
-  void start_again() {
-    ASSERT_THAT(server_->stop(), IsOk());
-    start();
-  }
-  [[nodiscard]] ServiceClient connect() const {
-    return ServiceClient::connect(
-               {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
-        .value();
-  }
-  [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
-    return testing::RawHttp(server_->port())
-        .ask("POST",
-             base::concat("/api/v1/", path),
-             body,
-             "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
-  }
-  static TrainingClient new_run(const ServiceClient& service) {
-    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-  }
   static std::vector<Datum> batch() {
     return {Datum::next_token({5, 9, 12, 200, 31, 7, 77, 140, 3})};
-  }
-  /// What became of an operation.
-  [[nodiscard]] std::string outcome(std::string_view request_id) const {
-    testing::RawResponse answer;
-    do {
-      answer = post("retrieve_future", base::concat(R"({"request_id":")", request_id, "\"}"));
-    } while (answer.status == 408);
-    return answer.body;
   }
   /// The losses of so many steps.
   static std::vector<double> train(const TrainingClient& trainer, int steps) {
@@ -108,14 +74,6 @@ class DurableServer : public ::testing::Test {
     }
     return out;
   }
-  [[nodiscard]] std::filesystem::path log() const {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(folder_.path("data/journal"))) {
-      if (entry.path().filename() == "log") return entry.path();
-    }
-    return {};
-  }
-
   /// The folder of the state that a log begins with; empty if it begins with none.
   static std::string state_named_by(const std::filesystem::path& log) {
     std::ifstream file(log, std::ios::binary);
@@ -124,15 +82,6 @@ class DurableServer : public ::testing::Test {
     if (from == std::string::npos) return {};
     return text.substr(from, text.find_first_not_of("0123456789", from + 9) - from);
   }
-
-  const testing::TemporaryFolder folder_;
-  LocalServerOptions options_ = {
-      .models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
-      .threads = 1,
-      .precision = EnginePrecision::f32,
-      .durable = true,
-  };
-  std::optional<LocalServer> server_ = {};
 };
 
 TEST_F(DurableServer, GoesOnWithARunToTheBit) {

@@ -15,10 +15,9 @@
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
+#include "support/durable_fixture.h"
 #include "support/raw_http.h"
-#include "support/temporary_folder.h"
 #include "tinker/admin_client.h"
-#include "tinker/local_server.h"
 #include "tinker/testing/matchers.h"
 #include "tinker/tinker.h"
 #include "wire/json.h"
@@ -29,51 +28,17 @@ namespace {
 using ::testing::HasSubstr;
 using testing::IsOk;
 
-class Restart : public ::testing::Test {
+class Restart : public testing::DurableTest {
  protected:
-  Restart() { start(); }
-
-  void start() {
-    options_.data_dir = folder_.path("data");
-    if (server_) options_.port = server_->port();
-    server_.reset();
-    server_ = LocalServer::start(options_).value();
-  }
-  void start_again() {
-    ASSERT_THAT(server_->stop(), IsOk());
-    start();
-  }
-  [[nodiscard]] ServiceClient connect() const {
-    return ServiceClient::connect(
-               {.base_url = server_->base_url(), .api_key = Secret("tml-local-test")})
-        .value();
-  }
-  static TrainingClient new_run(const ServiceClient& service) {
-    return service.create_lora_training_client("tiny", {.rank = 4, .seed = 7}).get().value();
-  }
   static std::vector<Datum> batch() { return {Datum::next_token({5, 9, 12, 200, 31, 7, 77})}; }
   static void step(const TrainingClient& trainer) {
     trainer.forward_backward(batch(), LossFn::cross_entropy).get().value();
     trainer.optim_step({.learning_rate = 1e-2}).get().value();
   }
-  [[nodiscard]] testing::RawResponse post(std::string_view path, std::string_view body) const {
-    return testing::RawHttp(server_->port())
-        .ask("POST",
-             base::concat("/api/v1/", path),
-             body,
-             "X-API-Key: tml-local-test\r\nContent-Type: application/json\r\n");
-  }
   /// What became of a request.
+  using DurableTest::outcome;
   [[nodiscard]] std::string outcome(const TrainingClient& trainer, std::int64_t seq_id) const {
     return outcome(base::concat(trainer.model_id(), ":", seq_id));
-  }
-  [[nodiscard]] std::string outcome(std::string_view request_id) const {
-    const auto poll = base::concat(R"({"request_id":")", request_id, R"("})");
-    testing::RawResponse answer;
-    do {
-      answer = post("retrieve_future", poll);
-    } while (answer.status == 408);
-    return answer.body;
   }
   /// Half as much as makes a log so long that the state is written.
   static constexpr std::size_t kHalfOfAState = std::size_t{33} << 20U;
@@ -95,14 +60,6 @@ class Restart : public ::testing::Test {
                                       .model_id = trainer.model_id(),
                                       .seq_id = seq_id};
     return post("optim_step", wire::encode_json(request).value());
-  }
-  /// Of the only run.
-  [[nodiscard]] std::filesystem::path log() const {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(folder_.path("data/journal"))) {
-      if (entry.path().filename() == "log") return entry.path();
-    }
-    return {};
   }
   [[nodiscard]] std::uintmax_t log_bytes() const { return std::filesystem::file_size(log()); }
   [[nodiscard]] bool begins_with_a_state() const {
@@ -127,15 +84,6 @@ class Restart : public ::testing::Test {
     }
     return sum;
   }
-
-  const testing::TemporaryFolder folder_;
-  LocalServerOptions options_ = {
-      .models = {{.name = "tiny", .source = "random:2x64,vocab=512"}},
-      .threads = 1,
-      .precision = EnginePrecision::f32,
-      .durable = true,
-  };
-  std::optional<LocalServer> server_ = {};
 };
 
 TEST_F(Restart, LeavesTheTimeOfARunsLastRequest) {
